@@ -1,0 +1,1 @@
+"""Fair, multi-tenant task queue for Celery on Redis or Valkey."""

@@ -1,0 +1,270 @@
+"""The library's private connection to Redis: calls scripts, repeats them safely, checks replies.
+
+Invariants: the user's client is never used to run a command; a connection on which anything went
+wrong is closed; a reply that does not echo its call is never returned. Calls are repeated here
+and not by redis-py, because a script must know that it runs again (docs/design/client.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    BusyLoadingError,
+    ConnectionError as RedisConnectionError,
+    NoScriptError,
+    ReadOnlyError,
+    ResponseError,
+    TimeoutError as RedisTimeoutError,
+)
+from redis.retry import Retry
+
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError, ReplyMismatch, Unavailable
+from vtrr_queue.scripting import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from redis.connection import AbstractConnection, ConnectionPool
+
+ATTEMPTS = 3
+"""How often a call is sent before :class:`~vtrr_queue.errors.Unavailable` is raised."""
+
+BACKOFF_SECONDS = (0.02, 0.2)
+"""Pauses before the second and the third attempt."""
+
+_DROPPED = {
+    "retry", "retry_on_error", "retry_on_timeout", "protocol", "decode_responses", "encoding",
+    "encoding_errors", "socket_timeout", "socket_connect_timeout", "parser_class",
+    "event_dispatcher",
+}  # fmt: skip
+_DROPPED_PREFIXES = ("maint_", "orig_", "oss_", "cache")
+_AGAIN = (RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+_AGAIN_WORDS = ("MASTERDOWN", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "UNBLOCKED")
+_MASKED = {signal.SIGTERM} | ({signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set())
+
+Reply = list[Any]
+Arguments = "Callable[[int], Sequence[Any]]"
+
+
+def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
+    """Clone a client's connection settings into a pool of our own.
+
+    Args:
+        client: The user's ``redis.Redis``.
+        socket_timeout: Bound on connecting and on one reply, s.
+
+    Raises:
+        ArgumentTypeError: It is no ``redis.Redis``.
+        ArgumentError: It is bound to one connection, which cannot be shared.
+
+    Source:
+        redis-py 8 may hand a reply to the wrong caller after an interrupted read and repeats
+        commands by itself; both are off here (RESP2, no retries).
+    """
+    if not isinstance(client, redis.Redis):
+        raise ArgumentTypeError("redis_client", client, "a redis.Redis")
+    if getattr(client, "connection", None) is not None:
+        raise ArgumentError(
+            "redis_client", client, "made without single_connection_client=True (it is not safe "
+            "between threads and processes)",
+        )  # fmt: skip
+    pool = client.connection_pool
+    settings = {
+        key: value
+        for key, value in pool.connection_kwargs.items()
+        if key not in _DROPPED and not key.startswith(_DROPPED_PREFIXES)
+    }
+    settings |= {
+        "decode_responses": False,
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+        "retry_on_timeout": False,
+        "socket_timeout": socket_timeout,
+        "socket_connect_timeout": socket_timeout,
+    }
+    settings.pop("connection_pool", None)
+    service, manager = getattr(pool, "service_name", None), getattr(pool, "sentinel_manager", None)
+    if service and manager:
+        from redis.sentinel import SentinelConnectionPool  # noqa: PLC0415
+
+        return SentinelConnectionPool(service, manager, **settings)
+    return redis.ConnectionPool(connection_class=pool.connection_class, **settings)
+
+
+_GET_TAKES_NAME = (
+    inspect.signature(redis.ConnectionPool.get_connection).parameters.get("command_name")
+    is not None
+    and inspect.signature(redis.ConnectionPool.get_connection).parameters["command_name"].default
+    is inspect.Parameter.empty
+)
+
+
+class ScriptClient:
+    """Runs scripts over a private pool.
+
+    Args:
+        client: The user's ``redis.Redis``; only its settings are read.
+        keys: Declared keys, passed to every script.
+        socket_timeout: Bound on connecting and on one reply, s.
+
+    Attributes:
+        mask_signals: Hold back SIGTERM and SIGUSR1 during a call; set in pool children, where
+            Celery's soft limit would otherwise break a read in the middle.
+        calls: Script calls made so far in this process.
+    """
+
+    def __init__(self, client: object, keys: Sequence[str], socket_timeout: float) -> None:
+        self.pool = private_pool(client, socket_timeout)
+        self.socket_timeout = socket_timeout
+        self.mask_signals = False
+        self.calls = 0
+        self._keys = tuple(keys)
+        self._clock = (0, 0.0)
+
+    def server_now_ms(self) -> int:
+        """Server clock now, from the last reply that told it; 0 when none did."""
+        server_ms, at = self._clock
+        return int(server_ms + (time.monotonic() - at) * 1000) if server_ms else 0
+
+    def call(self, name: str, echo: str, arguments: Callable[[int], Sequence[Any]]) -> Reply:
+        """Run one script until it answers.
+
+        Args:
+            name: Script name.
+            echo: What the reply must carry in second place.
+            arguments: Gets the number of earlier attempts, gives the arguments after the echo.
+
+        Returns:
+            The reply, status decoded to str, the rest as bytes and integers.
+
+        Raises:
+            Unavailable: No attempt was answered.
+            redis.exceptions.ResponseError: The server refused the script.
+        """
+        return self.call_many([(name, echo, arguments)])[0]
+
+    def call_many(
+        self,
+        calls: Sequence[tuple[str, str, Callable[[int], Sequence[Any]]]],
+    ) -> list[Reply]:
+        """Run several scripts in one round trip; each must be safe to repeat.
+
+        Args:
+            calls: Triples of script name, echo and arguments as in :meth:`call`.
+
+        Returns:
+            One reply a call, in order.
+
+        Raises:
+            Unavailable: No attempt was answered.
+        """
+        last: BaseException | None = None
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS)) - 1])
+            try:
+                with self._masked():
+                    return self._once(calls, attempt)
+            except (*_AGAIN, ReplyMismatch) as exc:
+                last = exc
+            except ResponseError as exc:
+                if not str(exc).startswith(_AGAIN_WORDS):
+                    raise
+                last = exc
+        assert last is not None
+        raise Unavailable(calls[0][0], ATTEMPTS, last) from last
+
+    def read(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Run read-only commands in one round trip.
+
+        Args:
+            commands: Command tuples, such as ``("HLEN", key)``.
+
+        Raises:
+            Unavailable: No attempt was answered.
+        """
+        last: BaseException | None = None
+        for _ in range(ATTEMPTS):
+            try:
+                with self._masked(), self._connection() as connection:
+                    connection.send_packed_command(connection.pack_commands(commands))
+                    return [connection.read_response() for _ in commands]
+            except _AGAIN as exc:
+                last = exc
+        assert last is not None
+        raise Unavailable(str(commands[0][0]), ATTEMPTS, last) from last
+
+    def close(self) -> None:
+        """Close every idle connection; the client stays usable."""
+        self.pool.disconnect()
+
+    def _once(
+        self,
+        calls: Sequence[tuple[str, str, Callable[[int], Sequence[Any]]]],
+        attempt: int,
+    ) -> list[Reply]:
+        packed = [self._command(name, (echo, *make(attempt))) for name, echo, make in calls]
+        with self._connection() as connection:
+            self.calls += len(calls)
+            connection.send_packed_command(connection.pack_commands(packed))
+            replies = [self._reply(connection) for _ in packed]
+            for at, (name, _, _) in enumerate(calls):
+                if isinstance(replies[at], NoScriptError):
+                    script = ("EVAL", load(name).text, *packed[at][2:])
+                    connection.send_packed_command(connection.pack_commands([script]))
+                    replies[at] = self._reply(connection)
+            return [
+                self._checked(name, echo, reply)
+                for (name, echo, _), reply in zip(calls, replies, strict=True)
+            ]
+
+    def _command(self, name: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        return ("EVALSHA", load(name).sha, len(self._keys), *self._keys, *arguments)
+
+    @staticmethod
+    def _reply(connection: AbstractConnection) -> Any:
+        try:
+            return connection.read_response()
+        except ResponseError as exc:
+            return exc
+
+    def _checked(self, name: str, echo: str, reply: Any) -> Reply:
+        if isinstance(reply, Exception):
+            raise reply
+        if not isinstance(reply, list) or len(reply) < 3 or reply[1] != echo.encode():
+            raise ReplyMismatch(name, echo, reply[1] if isinstance(reply, list) else reply)
+        reply[0] = reply[0].decode()
+        if isinstance(reply[2], int) and reply[2]:
+            self._clock = (reply[2], time.monotonic())
+        return reply
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[AbstractConnection]:
+        get: Any = self.pool.get_connection
+        connection = get("EVALSHA") if _GET_TAKES_NAME else get()
+        try:
+            yield connection
+        except BaseException:
+            connection.disconnect()
+            raise
+        finally:
+            self.pool.release(connection)
+
+    @contextlib.contextmanager
+    def _masked(self) -> Iterator[None]:
+        if not self.mask_signals or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _MASKED)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)

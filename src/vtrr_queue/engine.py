@@ -1,0 +1,438 @@
+"""One method a script: the only writer of Redis, usable without Celery.
+
+Invariant: every method may be repeated after a lost reply without effect, because ids, tokens
+and call numbers are made here and not by the server.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections import deque
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from vtrr_queue.client import ATTEMPTS, ScriptClient
+from vtrr_queue.errors import (
+    DuplicateItem,
+    EnqueueInterrupted,
+    LeaseLost,
+    SchemaMismatch,
+    Unavailable,
+)
+from vtrr_queue.keys import SCHEMA, QueueKeys
+from vtrr_queue.model import (
+    Enqueued,
+    Lease,
+    Leased,
+    NewItem,
+    OnDuplicate,
+    Reclaimed,
+    ReclaimPosition,
+    Settled,
+    TriggerBudget,
+    Wake,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vtrr_queue.client import Reply
+
+CHUNK_ITEMS = 500
+"""Most items one enqueue script stores, so that it blocks the server for about a millisecond."""
+
+CHUNK_BYTES = 1_000_000
+"""Most body bytes one enqueue script stores."""
+
+RECLAIM_BATCH = 100
+"""Most leases and delayed items one reclaim script looks at."""
+
+NO_TRIGGERS = TriggerBudget()
+
+
+class Engine:
+    """The fair queue of one name.
+
+    Args:
+        redis_client: A ``redis.Redis``; its settings are cloned, it is not used itself.
+        name: Queue name, the namespace of all keys.
+        lease_seconds: How long a lease lasts, server clock, 1 ms steps.
+        reclaim_position: Where an expired item goes in its partition.
+        socket_timeout: Bound on connecting and on one reply, s.
+        wake: Publish a hint when something becomes servable (direct dispatch).
+    """
+
+    def __init__(
+        self,
+        redis_client: object,
+        name: str,
+        *,
+        lease_seconds: float = 3900,
+        reclaim_position: ReclaimPosition = "back",
+        socket_timeout: float = 2.0,
+        wake: bool = False,
+    ) -> None:
+        self.keys = QueueKeys(name)
+        self.client = ScriptClient(redis_client, self.keys.declared, socket_timeout)
+        self.lease_ms = max(1, round(lease_seconds * 1000))
+        self.reclaim_position = reclaim_position
+        self.wake_channel = self.keys.wake_channel if wake else ""
+        self._producers: deque[tuple[str, itertools.count[int]]] = deque()
+
+    def enqueue(
+        self,
+        partition: str,
+        items: Sequence[NewItem],
+        *,
+        on_duplicate: OnDuplicate = "skip",
+        budget: TriggerBudget = NO_TRIGGERS,
+    ) -> Enqueued:
+        """Store items of one partition, oldest first.
+
+        Args:
+            partition: Whose items they are.
+            items: In the order in which they are to run.
+            on_duplicate: ``"skip"`` leaves known ids alone, ``"error"`` refuses the whole call.
+            budget: How many triggers may stand.
+
+        Returns:
+            All ids, those that were known already, and the triggers to publish.
+
+        Raises:
+            DuplicateItem: ``on_duplicate="error"`` and an id is known; nothing was stored.
+            EnqueueInterrupted: Redis failed after some chunks were stored.
+            Unavailable: Redis did not answer; enqueuing the same ids again is safe.
+            SchemaMismatch: The keys belong to another layout.
+
+        Source:
+            ``scripts/enqueue.lua``.
+        """
+        chunks = list(_chunks(items))
+        if on_duplicate == "error" and len(chunks) > 1:
+            known = self.known([item.item_id for item in items])
+            if known:
+                raise DuplicateItem(known)
+        duplicates: list[str] = []
+        reply: Reply = ["enqueued", b"", 0, 0, 0, b""]
+        done = 0
+        prefix = secrets.token_hex(8)
+        for chunk in chunks:
+            last = done + len(chunk) == len(items)
+            try:
+                reply = self._enqueue_chunk(
+                    partition, chunk, on_duplicate, budget if last else NO_TRIGGERS, prefix
+                )
+            except Unavailable as exc:
+                ids = [item.item_id for item in items]
+                if done:
+                    raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
+                raise
+            duplicates += [item_id.decode() for item_id in reply[6:]]
+            done += len(chunk)
+        ids = tuple(item.item_id for item in items)
+        return Enqueued(ids, tuple(duplicates), _wake(reply, prefix))
+
+    def lease(
+        self,
+        *,
+        count: int = 1,
+        holder: str = "",
+        trigger_id: str = "",
+        budget: TriggerBudget = NO_TRIGGERS,
+    ) -> Leased:
+        """Lease the next items in fair order.
+
+        Args:
+            count: Most items to lease, 1 to 1,000.
+            holder: Who will run them, for people who look.
+            trigger_id: Trigger that caused the call; it leaves the ledger.
+            budget: How many triggers may stand.
+
+        Returns:
+            The leased items in fair order, fewer than ``count`` when fewer are servable.
+
+        Raises:
+            Unavailable: Redis did not answer.
+            SchemaMismatch: The keys belong to another layout.
+
+        Source:
+            ``scripts/lease.lua``.
+        """
+        call, finish = self.lease_call(
+            count=count, holder=holder, trigger_id=trigger_id, budget=budget
+        )
+        return finish(self.client.call(*call))
+
+    def lease_call(
+        self, *, count: int, holder: str, trigger_id: str = "", budget: TriggerBudget = NO_TRIGGERS
+    ) -> tuple[
+        tuple[str, str, Callable[[int], Sequence[Any]]],
+        Callable[[Reply], Leased],
+    ]:
+        """The script call of :meth:`lease` and the reader of its reply, to send it with others."""
+        tokens = [secrets.token_hex(16) for _ in range(count)]
+        triggers = _trigger_arguments(budget)
+
+        def arguments(attempt: int) -> Sequence[Any]:
+            now = self.client.server_now_ms()
+            valid_until = now + int(self.client.socket_timeout * 1000) + 1000 if now else 0
+            return (attempt, valid_until, self.lease_ms, holder, self.reclaim_position,
+                    trigger_id, *triggers, *tokens)  # fmt: skip
+
+        def finish(reply: Reply) -> Leased:
+            for _ in range(ATTEMPTS):
+                if reply[0] != "late":
+                    break
+                reply = self.client.call("lease", tokens[0], arguments)
+            self._check(reply)
+            fields = reply[6:]
+            leases = tuple(
+                read_lease(*fields[at : at + 4]) for at in range(0, len(fields), 4)
+            ) if reply[0] == "leased" else ()  # fmt: skip
+            return Leased(leases, _wake(reply, triggers[2]))
+
+        return ("lease", tokens[0], arguments), finish
+
+    def ack(self, item_id: str, token: str, *, budget: TriggerBudget = NO_TRIGGERS) -> Settled:
+        """Finish an item.
+
+        Args:
+            item_id: The item.
+            token: Token of its lease.
+            budget: How many triggers may stand.
+
+        Returns:
+            ``held=False`` when that lease is no longer held; then nothing was changed.
+
+        Source:
+            ``scripts/ack.lua``.
+        """
+        call, finish = self.ack_call(item_id, token, budget=budget)
+        return finish(self.client.call(*call))
+
+    def ack_call(
+        self, item_id: str, token: str, *, budget: TriggerBudget = NO_TRIGGERS
+    ) -> tuple[
+        tuple[str, str, Callable[[int], Sequence[Any]]],
+        Callable[[Reply], Settled],
+    ]:
+        """The script call of :meth:`ack` and the reader of its reply."""
+        triggers = _trigger_arguments(budget)
+        call = ("ack", token, lambda attempt: (attempt, item_id, *triggers))
+        return call, lambda reply: self._settled(reply, "acked", triggers[2])
+
+    def renew(self, item_id: str, token: str, lease_seconds: float | None = None) -> datetime:
+        """Extend a lease that is still held.
+
+        Args:
+            item_id: Item leased by an earlier :meth:`lease`.
+            token: Fencing token of that lease, 32 hex characters.
+            lease_seconds: Time from now to the next expiry, server clock; the queue's own
+                when None.
+
+        Returns:
+            The new expiry, an aware UTC datetime.
+
+        Raises:
+            LeaseLost: A newer delivery owns the item, or it is finished.
+
+        Source:
+            ``scripts/renew.lua``.
+        """
+        lease_ms = self.lease_ms if lease_seconds is None else max(1, round(lease_seconds * 1000))
+        reply = self._check(self.client.call("renew", token, lambda _: (item_id, lease_ms)))
+        if reply[0] != "renewed":
+            raise LeaseLost(item_id)
+        return datetime.fromtimestamp(int(reply[6]) / 1000, UTC)
+
+    def release(
+        self,
+        item_id: str,
+        token: str,
+        *,
+        timed_out: bool = False,
+        position: ReclaimPosition | None = None,
+        budget: TriggerBudget = NO_TRIGGERS,
+    ) -> Settled:
+        """Give a leased item back before its lease ends.
+
+        Args:
+            item_id: The item.
+            token: Token of its lease.
+            timed_out: Count it like an expired lease.
+            position: Where it goes in its partition; by default first, or as
+                ``reclaim_position`` says when ``timed_out``.
+            budget: How many triggers may stand.
+
+        Source:
+            ``scripts/release.lua``.
+        """
+        where = position or (self.reclaim_position if timed_out else "front")
+        triggers = _trigger_arguments(budget)
+        reply = self.client.call(
+            "release",
+            token,
+            lambda _: (item_id, int(timed_out), where, *triggers, self.wake_channel),
+        )
+        return self._settled(reply, "released", triggers[2])
+
+    def retry(
+        self, item_id: str, token: str, *, delay_seconds: float, retries: int, body: bytes
+    ) -> Settled:
+        """Move a leased item to the delayed set for its Celery retry.
+
+        Args:
+            item_id: The item.
+            token: Token of its lease.
+            delay_seconds: Time until it may be served again, s.
+            retries: Retries after this one.
+            body: Payload of the retry, see :mod:`vtrr_queue.payload`.
+
+        Source:
+            ``scripts/retry.lua``.
+        """
+        delay_ms = max(0, round(delay_seconds * 1000))
+        reply = self.client.call(
+            "retry",
+            token,
+            lambda attempt: (attempt, item_id, delay_ms, retries, body, self.wake_channel),
+        )
+        return self._settled(reply, "retried", "")
+
+    def bury(self, item_id: str, token: str, reason: str) -> Settled:
+        """Move a leased item to the dead letters.
+
+        Args:
+            item_id: The item.
+            token: Token of its lease.
+            reason: Why, for people.
+
+        Source:
+            ``scripts/bury.lua``.
+        """
+        reply = self.client.call("bury", token, lambda attempt: (attempt, item_id, reason))
+        return self._settled(reply, "buried", "")
+
+    def reclaim(self, *, budget: TriggerBudget = NO_TRIGGERS) -> Reclaimed:
+        """Put expired leases back and promote delayed items that are due.
+
+        Args:
+            budget: How many triggers may stand.
+
+        Source:
+            ``scripts/reclaim.lua``.
+        """
+        total = 0
+        sent: tuple[str, ...] = ()
+        while True:
+            echo, triggers = secrets.token_hex(8), _trigger_arguments(budget)
+            arguments = (RECLAIM_BATCH, self.reclaim_position, *triggers, self.wake_channel)
+            reply = self._check(
+                self.client.call("reclaim", echo, lambda attempt, a=arguments: (attempt, *a)),
+            )
+            expired, promoted = int(reply[6]), int(reply[7])
+            wake = _wake(reply, triggers[2])
+            total, sent = total + expired, sent + wake.triggers
+            if max(expired, promoted) < RECLAIM_BATCH:
+                return Reclaimed(total, replace(wake, triggers=sent))
+
+    def forget_triggers(self, trigger_ids: Sequence[str]) -> None:
+        """Take triggers that could not be published out of the ledger.
+
+        Source:
+            ``scripts/forget_triggers.lua``.
+        """
+        if trigger_ids:
+            echo = secrets.token_hex(8)
+            self._check(self.client.call("forget_triggers", echo, lambda _: trigger_ids))
+
+    def known(self, item_ids: Sequence[str]) -> list[str]:
+        """Which of these ids are waiting or running, in the given order."""
+        found: list[str] = []
+        for at in range(0, len(item_ids), CHUNK_ITEMS):
+            part = item_ids[at : at + CHUNK_ITEMS]
+            key = self.keys["task"]
+            replies = self.client.read(*(("HEXISTS", key, item_id) for item_id in part))
+            found += [item_id for item_id, hit in zip(part, replies, strict=True) if hit]
+        return found
+
+    def _enqueue_chunk(
+        self,
+        partition: str,
+        chunk: Sequence[NewItem],
+        on_duplicate: OnDuplicate,
+        budget: TriggerBudget,
+        prefix: str,
+    ) -> Reply:
+        try:
+            producer, numbers = self._producers.popleft()
+        except IndexError:
+            producer, numbers = secrets.token_hex(8), itertools.count(1)
+        number = next(numbers)
+        remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
+        arguments: list[Any] = [producer, number, remember_ms, partition, on_duplicate]
+        arguments += [budget.max_outstanding, budget.timeout_ms, prefix, self.wake_channel]
+        for item in chunk:
+            arguments += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
+        reply = self._check(
+            self.client.call("enqueue", f"{producer}:{number}", lambda _: arguments)
+        )
+        self._producers.append((producer, numbers))
+        if reply[0] == "duplicate":
+            raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
+        return reply
+
+    def _settled(self, reply: Reply, status: str, prefix: str) -> Settled:
+        self._check(reply)
+        return Settled(reply[0] == status, _wake(reply, prefix))
+
+    def _check(self, reply: Reply) -> Reply:
+        if reply[0] == "schema":
+            raise SchemaMismatch(reply[2].decode(), SCHEMA, self.keys.prefix)
+        return reply
+
+
+def format_number(value: float) -> str:
+    """A number as scripts and records carry it: short, exact, never in words."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def read_lease(item_id: bytes, token: bytes, expiry: bytes, record: bytes) -> Lease:
+    """Build a :class:`Lease` from a reply."""
+    partition, weight, timeouts, retries, body = read_record(record)
+    return Lease(
+        item_id=item_id.decode(), token=token.decode(), partition=partition,
+        timeouts=timeouts, retries=retries, expires_at_ms=int(expiry), weight=weight, body=body,
+    )  # fmt: skip
+
+
+def read_record(record: bytes) -> tuple[str, float, int, int, bytes]:
+    """Take a task record apart: partition, weight, timeouts, retries, body."""
+    weight, timeouts, retries, length, rest = record.split(b" ", 4)
+    at = int(length)
+    return rest[:at].decode(), float(weight), int(timeouts), int(retries), rest[at:]
+
+
+def _trigger_arguments(budget: TriggerBudget) -> tuple[int, int, str]:
+    prefix = secrets.token_hex(8) if budget.max_outstanding else ""
+    return budget.max_outstanding, budget.timeout_ms, prefix
+
+
+def _wake(reply: Reply, prefix: str) -> Wake:
+    due = int(reply[5]) if reply[5] else None
+    triggers = tuple(f"{prefix}-{n}" for n in range(1, int(reply[3]) + 1))
+    return Wake(triggers, due, int(reply[2]), int(reply[4]))
+
+
+def _chunks(items: Sequence[NewItem]) -> list[list[NewItem]]:
+    chunks: list[list[NewItem]] = []
+    size = CHUNK_BYTES
+    for item in items:
+        size += len(item.body)
+        if size > CHUNK_BYTES or len(chunks[-1]) == CHUNK_ITEMS:
+            chunks.append([])
+            size = len(item.body)
+        chunks[-1].append(item)
+    return chunks

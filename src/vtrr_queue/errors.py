@@ -1,0 +1,180 @@
+"""Every error the library raises.
+
+::
+
+    VTRRError
+    |-- ArgumentError (also ValueError)      a value the caller passed is wrong
+    |-- ArgumentTypeError (also TypeError)   a type the caller passed is wrong
+    |-- DuplicateItem                        on_duplicate="error" met a known id
+    |-- EnqueueInterrupted                   Redis failed between two chunks of a bulk call
+    |-- LeaseLost                            the lease is no longer held
+    |-- PayloadError (also ValueError)       a payload cannot be serialised
+    |-- UndecodablePayload                   a stored payload cannot be read
+    |-- SchemaMismatch                       the keys belong to another layout
+    |-- ReplyMismatch                        a reply does not answer the call
+    `-- Unavailable                          Redis did not answer in time
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class VTRRError(Exception):
+    """Base of every error of this library."""
+
+
+class ArgumentError(VTRRError, ValueError):
+    """A value the caller passed is out of range.
+
+    Args:
+        argument: Name of the argument, such as ``"lease_seconds"`` or ``"tasks[3]['weight']"``.
+        value: What was passed.
+        expected: What is accepted, as a phrase that follows "must be".
+    """
+
+    def __init__(self, argument: str, value: object, expected: str) -> None:
+        self.argument, self.value, self.expected = argument, value, expected
+        super().__init__(f"{argument} must be {expected}, not {_shorten(value)}")
+
+
+class ArgumentTypeError(VTRRError, TypeError):
+    """A value the caller passed has the wrong type.
+
+    Args:
+        argument: Name of the argument.
+        value: What was passed.
+        expected: What is accepted, as a phrase that follows "must be".
+    """
+
+    def __init__(self, argument: str, value: object, expected: str) -> None:
+        self.argument, self.value, self.expected = argument, value, expected
+        kind = type(value).__name__
+        super().__init__(f"{argument} must be {expected}, not {_shorten(value)} ({kind})")
+
+
+class PayloadError(VTRRError, ValueError):
+    """A payload cannot be serialised; nothing was enqueued.
+
+    Args:
+        argument: Where it stands, such as ``"tasks[3]"``.
+        cause: What the serialiser said.
+    """
+
+    def __init__(self, argument: str, cause: object) -> None:
+        self.argument, self.cause = argument, cause
+        super().__init__(f"{argument} cannot be serialised: {cause}")
+
+
+class UndecodablePayload(VTRRError):
+    """A stored payload cannot be read; it is kept as a dead letter.
+
+    Args:
+        reason: What went wrong.
+    """
+
+    def __init__(self, reason: object) -> None:
+        self.reason = reason
+        super().__init__(f"payload cannot be decoded: {reason}")
+
+
+class DuplicateItem(VTRRError):
+    """An id is already waiting or running; nothing was enqueued.
+
+    Args:
+        item_ids: The ids that are known already, in the caller's order.
+    """
+
+    def __init__(self, item_ids: Sequence[str]) -> None:
+        self.item_ids = list(item_ids)
+        shown = ", ".join(repr(i) for i in self.item_ids[:5])
+        more = f" and {len(self.item_ids) - 5} more" if len(self.item_ids) > 5 else ""
+        super().__init__(f"already waiting or running: {shown}{more}")
+
+
+class EnqueueInterrupted(VTRRError):
+    """Redis failed inside a bulk call; enqueuing the same ids again is safe.
+
+    Args:
+        stored: Ids known to be stored.
+        unknown: Ids whose storing could not be confirmed.
+    """
+
+    def __init__(self, stored: Sequence[str], unknown: Sequence[str]) -> None:
+        self.stored, self.unknown = list(stored), list(unknown)
+        super().__init__(
+            f"Redis failed while enqueuing: {len(self.stored)} items are stored, "
+            f"{len(self.unknown)} unconfirmed; enqueue those ids again",
+        )
+
+
+class LeaseLost(VTRRError):
+    """The lease is no longer held; a newer delivery may own the item.
+
+    Args:
+        item_id: The item.
+    """
+
+    def __init__(self, item_id: str) -> None:
+        self.item_id = item_id
+        super().__init__(f"the lease of item {item_id!r} is no longer held")
+
+
+class SchemaMismatch(VTRRError):
+    """The keys in Redis were written by an incompatible release.
+
+    Args:
+        found: Layout number found; empty when keys exist without one (release 0.2).
+        expected: Layout number this release reads and writes.
+        prefix: Key prefix of the queue.
+    """
+
+    def __init__(self, found: str, expected: str, prefix: str) -> None:
+        self.found, self.expected, self.prefix = found, expected, prefix
+        if found:
+            how = "upgrade every process that uses this queue to the same release"
+        else:
+            how = (
+                "these are keys of release 0.2 or of another program: convert them with "
+                "'python -m vtrr_queue.migrate --redis URL --name NAME'"
+            )
+        super().__init__(
+            f"keys under {prefix!r} have layout {found or 'none'}, "
+            f"this release needs layout {expected}; {how}",
+        )
+
+
+class ReplyMismatch(VTRRError):
+    """A reply answers another call; the connection was dropped.
+
+    Args:
+        script: Script that was called.
+        expected: Echo that was due.
+        got: Echo that came.
+    """
+
+    def __init__(self, script: str, expected: object, got: object) -> None:
+        self.script, self.expected, self.got = script, expected, got
+        super().__init__(f"{script}: reply echoes {got!r}, expected {expected!r}")
+
+
+class Unavailable(VTRRError):
+    """Redis did not answer within the attempts allowed.
+
+    Args:
+        script: Script that was called.
+        attempts: How often it was tried.
+        cause: The last error.
+    """
+
+    def __init__(self, script: str, attempts: int, cause: BaseException) -> None:
+        self.script, self.attempts, self.cause = script, attempts, cause
+        super().__init__(f"{script}: Redis did not answer in {attempts} attempts: {cause}")
+
+
+def _shorten(value: object, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,84 @@
+"""Every key name, the layout number, and how a queue's keys are found.
+
+Invariant: no other module spells a key name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCHEMA = "3"
+"""Layout number kept in the ``schema`` key while a queue holds anything."""
+
+SCRIPT_KEYS = (
+    "queue",
+    "current_virtual_time",
+    "partition_virtual_time",
+    "task",
+    "inflight",
+    "lease",
+    "running",
+    "policy",
+    "parked",
+    "delayed",
+    "estimate",
+    "triggers",
+    "dead",
+    "dead_index",
+    "schema",
+    "backlog",
+    "recent",
+)
+"""Keys declared to every script, in this order.
+
+``backlog`` and ``recent`` are prefixes: scripts append ``:<partition>`` and ``:<producer>``.
+"""
+
+SCHEDULING_KEYS = (
+    "queue",
+    "current_virtual_time",
+    "partition_virtual_time",
+    "task",
+    "inflight",
+    "lease",
+    "running",
+    "parked",
+    "delayed",
+    "estimate",
+)
+"""Keys that must be gone when nothing waits and nothing runs (invariant I11)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKeys:
+    """Key names of one queue.
+
+    Args:
+        name: Queue name, the namespace.
+        hash_tag: Wrap the name in braces so that a cluster keeps all keys in one slot.
+    """
+
+    name: str
+    hash_tag: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """Common start of every key of this queue, ``vtrr:files:``."""
+        return f"vtrr:{{{self.name}}}:" if self.hash_tag else f"vtrr:{self.name}:"
+
+    def __getitem__(self, key: str) -> str:
+        return self.prefix + key
+
+    def backlog(self, partition: str) -> str:
+        """Name of the list of waiting item ids of a partition."""
+        return f"{self.prefix}backlog:{partition}"
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """What every script gets as KEYS."""
+        return tuple(self.prefix + key for key in SCRIPT_KEYS)
+
+    @property
+    def wake_channel(self) -> str:
+        """Publish/subscribe channel of the hint that something became servable."""
+        return self.prefix + "wake"

@@ -1,0 +1,164 @@
+"""The values that travel between the layers, all immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+OnDuplicate = Literal["skip", "error"]
+ReclaimPosition = Literal["back", "front"]
+
+WEIGHT_MIN, WEIGHT_MAX = 0.001, 1e9
+"""Accepted weights; scripts check them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """An item to be enqueued.
+
+    Attributes:
+        item_id: Unique among waiting and running items.
+        body: Opaque bytes, see :mod:`vtrr_queue.payload`.
+        weight: Turns of its partition that the item uses, 0.001 to 1e9.
+        delay_ms: Wait at least this long before the item may be served, ms.
+    """
+
+    item_id: str
+    body: bytes
+    weight: float = 1.0
+    delay_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The time-limited right to run one item.
+
+    Attributes:
+        item_id: The item.
+        token: Fencing token, 32 hex characters.
+        partition: Partition the item belongs to.
+        timeouts: Earlier leases of this item that expired or were lost.
+        retries: Celery retries so far.
+        expires_at_ms: Expiry, server clock, ms since the epoch.
+        weight: Weight of the item.
+        body: Opaque bytes as enqueued.
+    """
+
+    item_id: str
+    token: str
+    partition: str
+    timeouts: int
+    retries: int
+    expires_at_ms: int
+    weight: float
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """What a script says should happen next.
+
+    Attributes:
+        triggers: Ids of the triggers to publish now; the ledger has them already.
+        next_wake_ms: Earliest moment, server clock, at which an item becomes due or a
+            lease must be looked at; None when there is none.
+        server_now_ms: Server clock at the call.
+        waiting: Servable or blocked items in the backlogs after the call.
+    """
+
+    triggers: tuple[str, ...] = ()
+    next_wake_ms: int | None = None
+    server_now_ms: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """Result of an enqueue.
+
+    Attributes:
+        item_ids: Ids of all entries in the caller's order, known ones included.
+        duplicates: The ids that were waiting or running already.
+        wake: Triggers to publish.
+    """
+
+    item_ids: tuple[str, ...]
+    duplicates: tuple[str, ...]
+    wake: Wake
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """Result of a lease call.
+
+    Attributes:
+        items: Leased items in fair order, empty when nothing is servable.
+        wake: Triggers to publish and when to come again.
+    """
+
+    items: tuple[Lease, ...]
+    wake: Wake
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Result of an ack, a release, a retry or a burial.
+
+    Attributes:
+        held: Whether the lease was still held, so that the call took effect.
+        wake: Triggers to publish.
+    """
+
+    held: bool
+    wake: Wake
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """Result of a reclaim.
+
+    Attributes:
+        count: Leases that had expired and were put back.
+        wake: Triggers to publish.
+    """
+
+    count: int
+    wake: Wake
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerBudget:
+    """How many triggers may stand at once.
+
+    Attributes:
+        max_outstanding: Most triggers in the ledger; 0 asks for none.
+        timeout_ms: Age after which a trigger counts as lost, ms.
+    """
+
+    max_outstanding: int = 0
+    timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """An item kept for good.
+
+    Attributes:
+        item_id: The item.
+        partition: Its partition.
+        reason: Why it is here.
+        died_at_ms: When, server clock.
+        timeouts: Leases that expired.
+        retries: Celery retries.
+        weight: Weight of the item.
+        body: Opaque bytes as enqueued.
+    """
+
+    item_id: str
+    partition: str
+    reason: str
+    died_at_ms: int
+    timeouts: int
+    retries: int
+    weight: float
+    body: bytes = field(repr=False)

@@ -1,0 +1,126 @@
+"""Turns a call into opaque bytes and back, with Celery's own serialisers.
+
+Layout: ``task name \\n content \\n headers \\n message body``. ``content`` is ``j`` for JSON in
+UTF-8, else ``type;encoding``; ``headers`` is a JSON object or empty; the message body is what a
+Celery protocol 2 message carries: the serialised ``[args, kwargs, embed]``. Scripts never look
+inside, because Lua's cjson turns an empty list into ``{}`` and loses digits of large integers.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kombu.exceptions import ContentDisallowed, DecodeError, EncodeError
+from kombu.serialization import dumps, loads
+
+from vtrr_queue.errors import PayloadError, UndecodablePayload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+BODY_MAX = 64 * 1024 * 1024
+"""Largest body, bytes; a call beyond it belongs in an object store."""
+
+_JSON = ("application/json", "utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A call as it is stored.
+
+    Attributes:
+        task_name: Celery task the call is for.
+        content_type: As kombu names it, ``application/json``.
+        content_encoding: ``utf-8``, ``binary``.
+        headers: Celery message headers that differ from the default.
+        body: Serialised ``[args, kwargs, embed]``.
+    """
+
+    task_name: str
+    content_type: str
+    content_encoding: str
+    headers: Mapping[str, Any]
+    body: bytes = field(repr=False)
+
+    def call(self, accept: Iterable[str] | None = None) -> tuple[list[Any], dict[str, Any]]:
+        """Decode the arguments.
+
+        Args:
+            accept: Content types that may be decoded; kombu's default when None.
+
+        Returns:
+            ``(args, kwargs)``.
+
+        Raises:
+            UndecodablePayload: The body is broken, or of a type that is not accepted.
+        """
+        try:
+            args, kwargs, _ = loads(self.body, self.content_type, self.content_encoding, accept)
+        except (DecodeError, ContentDisallowed, TypeError, ValueError) as exc:
+            raise UndecodablePayload(exc) from exc
+        return list(args), dict(kwargs)
+
+
+def encode(
+    task_name: str,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    *,
+    serializer: str = "json",
+    embed: Mapping[str, Any] | None = None,
+    headers: Mapping[str, Any] | None = None,
+    argument: str = "payload",
+) -> bytes:
+    """Serialise a call.
+
+    Args:
+        task_name: Celery task the call is for.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        serializer: kombu serialiser name.
+        embed: Callbacks, errbacks, chain and chord as a protocol 2 message embeds them.
+        headers: Message headers that differ from the default; JSON values.
+        argument: How an error names the call.
+
+    Raises:
+        PayloadError: It cannot be serialised, is larger than :data:`BODY_MAX`, or would not
+            survive being read (a dict with kombu's type marker keys).
+    """
+    message = [args, kwargs, {"callbacks": None, "errbacks": None, "chain": None, "chord": None,
+                              **(embed or {})}]  # fmt: skip
+    try:
+        content_type, encoding, body = dumps(message, serializer=serializer)
+        raw = body if isinstance(body, bytes) else body.encode("utf-8")
+        if b"__type__" in raw:
+            loads(raw, content_type, encoding, [content_type])
+        head = json.dumps(headers, separators=(",", ":")) if headers else ""
+    except RecursionError as exc:
+        raise PayloadError(argument, "it is nested too deeply or contains itself") from exc
+    except (EncodeError, DecodeError, TypeError, ValueError, LookupError) as exc:
+        raise PayloadError(argument, exc) from exc
+    if len(raw) > BODY_MAX:
+        raise PayloadError(argument, f"{len(raw)} bytes are more than {BODY_MAX}")
+    content = "j" if (content_type, encoding) == _JSON else f"{content_type};{encoding}"
+    return f"{task_name}\n{content}\n{head}\n".encode() + raw
+
+
+def decode(stored: bytes) -> Payload:
+    """Take stored bytes apart; the arguments stay serialised.
+
+    Args:
+        stored: What :func:`encode` returned.
+
+    Raises:
+        UndecodablePayload: They have another layout.
+    """
+    try:
+        task_name, content, head, body = stored.split(b"\n", 3)
+        content_type, encoding = (
+            _JSON if content == b"j" else tuple(content.decode().split(";", 1))
+        )
+        headers = json.loads(head) if head else {}
+        return Payload(task_name.decode(), content_type, encoding, headers, body)
+    except (ValueError, AttributeError) as exc:
+        raise UndecodablePayload(exc) from exc

@@ -1,0 +1,31 @@
+--- Finish an item: its lease and its record go, if the token still holds it.
+-- @key task hash item_id -> record
+-- @arg echo str the token
+-- @arg replay int how many times this call was sent before
+-- @arg item_id str
+-- @arg triggers_most int
+-- @arg triggers_timeout int ms
+-- @arg triggers_prefix str
+-- @include now_ms
+-- @include check_schema
+-- @include held_lease
+-- @include drop_lease
+-- @include rest
+-- @include send_triggers
+-- @return {"acked", token, now, triggers, waiting, ""} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
+-- @cost O(log leases)
+local found = check_schema()
+if found then
+  return { "schema", echo, found }
+end
+local now = now_ms()
+local held, partition = held_lease(echo)
+if held == item_id then
+  redis.call("HDEL", TASK, item_id)
+  drop_lease(echo, partition)
+  rest()
+elseif held or replay == 0 or redis.call("HEXISTS", TASK, item_id) == 1 then
+  return { "lost", echo, now, 0, 0, "" }
+end
+local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+return { "acked", echo, now, triggers, backlog, "" }

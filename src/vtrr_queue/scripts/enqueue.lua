@@ -1,0 +1,73 @@
+--- Store items of one partition, oldest first, and make the partition servable.
+-- A producer numbers its calls, so that a call repeated after a lost reply stores nothing twice.
+-- @key schema string layout number
+-- @key task hash item_id -> record
+-- @key delayed zset item_id -> due time (ms)
+-- @key backlog list waiting item ids
+-- @key dead hash item_id -> letter
+-- @key dead_index zset item_id -> time of death (ms)
+-- @key recent string number of the producer's last call, short-lived
+-- @arg echo str returned as it came
+-- @arg producer str who calls
+-- @arg call int number of this call, rising per producer
+-- @arg remember_ms int how long the number is kept, ms
+-- @arg partition str
+-- @arg on_duplicate str skip | error
+-- @arg triggers_most int
+-- @arg triggers_timeout int ms
+-- @arg triggers_prefix str
+-- @arg channel str wake channel, "" for none
+-- @rest entries item_id, weight, delay (ms), body
+-- @include now_ms
+-- @include check_schema
+-- @include record
+-- @include enter
+-- @include send_triggers
+-- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"duplicate", echo, now, 0, 0, "", item_id...} | {"schema", echo, found}
+-- @cost O(entries)
+local found = check_schema()
+if found then
+  return { "schema", echo, found }
+end
+local now, reply = now_ms(), {}
+local marker = RECENT .. ":" .. producer
+local replay = tonumber(redis.call("GET", marker) or -1) >= call
+
+if on_duplicate == "error" and not replay then
+  for at = entries, #ARGV, 4 do
+    if redis.call("HEXISTS", TASK, ARGV[at]) == 1 then
+      reply[#reply + 1] = ARGV[at]
+    end
+  end
+  if #reply > 0 then
+    return { "duplicate", echo, now, 0, 0, "", unpack(reply, 1, MOST_UNPACK) }
+  end
+end
+
+local ready, seen_dead = {}, redis.call("EXISTS", DEAD) == 1
+for at = replay and #ARGV + 1 or entries, #ARGV, 4 do
+  local item_id, weight, delay = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  if redis.call("HSETNX", TASK, item_id, record(weight, 0, 0, partition, ARGV[at + 3])) == 0 then
+    reply[#reply + 1] = item_id
+  elseif delay > 0 then
+    redis.call("ZADD", DELAYED, now + delay, item_id)
+  else
+    ready[#ready + 1] = item_id
+  end
+  if seen_dead and redis.call("HDEL", DEAD, item_id) == 1 then
+    redis.call("ZREM", DEAD_INDEX, item_id)
+  end
+end
+for from = 1, #ready, MOST_UNPACK do
+  redis.call("RPUSH", BACKLOG .. ":" .. partition, unpack(ready, from, math.min(from + MOST_UNPACK - 1, #ready)))
+end
+if #ready > 0 then
+  enter(partition)
+end
+redis.call("SET", SCHEMA, EXPECTED_SCHEMA)
+redis.call("SET", marker, call, "PX", remember_ms)
+if channel ~= "" then
+  redis.call("PUBLISH", channel, #ready > 0 and "ready" or "later")
+end
+local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay and 1 or 0)
+return { "enqueued", echo, now, triggers, backlog, "", unpack(reply, 1, MOST_UNPACK) }

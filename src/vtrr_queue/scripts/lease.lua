@@ -1,0 +1,61 @@
+--- Lease the next items in fair order; expired leases and due delayed items are looked at first.
+-- A repeated call with the same tokens returns what they hold and leases nothing new.
+-- @key task hash item_id -> record
+-- @key triggers zset trigger id -> time sent (ms)
+-- @arg echo str the first token
+-- @arg replay int how many times this call was sent before
+-- @arg valid_until int refuse to run after this server time, ms; 0 for always
+-- @arg lease_ms int > 0
+-- @arg holder str who will run the items
+-- @arg position str back | front, where expired items go
+-- @arg trigger_id str trigger that caused the call, "" for none
+-- @arg triggers_most int
+-- @arg triggers_timeout int ms
+-- @arg triggers_prefix str
+-- @rest tokens one for each item wanted
+-- @include now_ms
+-- @include check_schema
+-- @include look
+-- @include promote
+-- @include rebase
+-- @include serve
+-- @include next_wake
+-- @include send_triggers
+-- @return {"leased", echo, now, triggers, waiting, "", (item_id, token, expiry, record)...} | {"empty", echo, now, triggers, waiting, next wake} | {"late", echo, now} | {"schema", echo, found}
+-- @cost O(log partitions + log leases) an item
+local found = check_schema()
+if found then
+  return { "schema", echo, found }
+end
+local now = now_ms()
+if valid_until > 0 and now > valid_until then
+  return { "late", echo, now }
+end
+if trigger_id ~= "" then
+  redis.call("ZREM", TRIGGERS, trigger_id)
+end
+look(now, MOST_LOOKS, position)
+promote(now, MOST_LOOKS)
+
+local items, virtual, expiry = {}, rebase(clock()), now + lease_ms
+for at = tokens, #ARGV do
+  local token, text = ARGV[at]
+  local item_id, _, _, _, until_ms = held_lease(token)
+  if item_id then
+    text = redis.call("HGET", TASK, item_id)
+  else
+    virtual, item_id, text = serve(token, virtual, now, expiry, holder)
+  end
+  if not text then
+    break
+  end
+  local size = #items
+  items[size + 1], items[size + 2], items[size + 3], items[size + 4] =
+    item_id, token, until_ms or string.format("%.0f", expiry), text
+end
+
+local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+if #items == 0 then
+  return { "empty", echo, now, triggers, backlog, next_wake() }
+end
+return { "leased", echo, now, triggers, backlog, "", unpack(items) }

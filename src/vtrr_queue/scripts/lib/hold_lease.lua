@@ -1,0 +1,8 @@
+--- Write a lease record: "start charge expiry id-length partition-length item_id+partition+holder".
+-- @key lease hash token -> lease record
+-- @key inflight zset token -> next look (ms)
+local function hold_lease(token, item_id, partition, start, charge, expiry, holder)
+  local text = string.format("%s %s %.0f %d %d ", start, charge, expiry, #item_id, #partition)
+  redis.call("HSET", LEASE, token, text .. item_id .. partition .. holder)
+  redis.call("ZADD", INFLIGHT, expiry, token)
+end

@@ -1,0 +1,20 @@
+--- Move delayed items whose time has come to the end of their partition's backlog.
+-- @key delayed zset item_id -> due time (ms)
+-- @key task hash item_id -> record
+-- @key backlog list waiting item ids
+-- @include read_record
+-- @include enter
+-- @return how many were moved
+local function promote(now, limit)
+  local due = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", now, "LIMIT", 0, limit)
+  for _, item_id in ipairs(due) do
+    local text = redis.call("HGET", TASK, item_id)
+    if text then
+      local _, _, _, partition = read_record(text)
+      redis.call("RPUSH", BACKLOG .. ":" .. partition, item_id)
+      enter(partition)
+    end
+    redis.call("ZREM", DELAYED, item_id)
+  end
+  return #due
+end

@@ -1,0 +1,44 @@
+"""Every row of the specification names tests that exist."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "docs" / "spec-coverage.md"
+ROWS = [*(f"S{number}" for number in range(1, 43)), "B25", "B26"]
+
+
+def read_table():
+    """Return a mapping row -> list of tests."""
+    lines = re.findall(r"^\| *([SB]\d+) *\| *(.*?) *\|$", TABLE.read_text(), re.MULTILINE)
+    assert len(lines) == len(dict(lines)), "a row stands twice"
+    return {row: re.findall(r"[^\s,`]+", tests) for row, tests in lines}
+
+
+@cache
+def functions(path):
+    """Return the names of a file's test functions, `TestX::test_y` for methods."""
+    body = ast.parse(path.read_text()).body
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
+    found = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    for node in classes:
+        found |= {f"{node.name}::{inner.name}" for inner in node.body if hasattr(inner, "name")}
+    return found
+
+
+def test_the_table_has_every_row_and_no_other():
+    assert list(read_table()) == ROWS
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_is_proved_by_tests_that_exist(row):
+    tests = read_table().get(row)
+    assert tests, f"{row} has no test"
+    for test in tests:
+        path, _, name = test.partition("::")
+        assert (ROOT / path).is_file(), f"{row}: no such file as {path}"
+        assert name.split("[")[0] in functions(ROOT / path), f"{row}: no such test as {test}"
