@@ -65,7 +65,7 @@ compat-celery-%: .compat/celery-%/.stamp FORCE
 
 compat-python-%: FORCE
 	@if test -n "$(call find_python,$*)"; then \
-		$(MAKE) .compat/python-$*/.stamp && \
+		$(MAKE) --no-print-directory --silent .compat/python-$*/.stamp && \
 		.compat/python-$*/bin/python -m pytest $(COMPAT) $(ARGS); \
 	else \
 		echo "Python $* not found: skipped (PYTHON$(subst .,,$*)=... names one)"; \

@@ -9,6 +9,7 @@ import select
 import socket
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -136,8 +137,8 @@ class Proxy:
         self.port = self._listener.getsockname()[1]
         self._run(self._accept, self._listener)
 
-    def _run(self, target: "object", *args: object) -> None:
-        thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]
+    def _run(self, target: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=target, args=args, daemon=True)
         self._threads = [known for known in self._threads if known.is_alive()]
         self._threads.append(thread)
         thread.start()

@@ -120,7 +120,7 @@ class Server:
         """End it in good order (SIGTERM), by force when it takes too long."""
         if self._process is None:
             return
-        self._process.send_signal(signal.SIGCONT)
+        self._process.send_signal(signal.SIGCONT)  # a test may have stopped it
         self._process.terminate()
         try:
             self._process.wait(timeout)

@@ -1,1 +1,32 @@
 """Fair, multi-tenant task queue for Celery on Redis or Valkey."""
+
+from vtrr_queue.celery.queue import VTRRQueue
+from vtrr_queue.celery.task import VTRRTask
+from vtrr_queue.engine import Engine
+from vtrr_queue.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DuplicateItem,
+    EnqueueInterrupted,
+    LeaseLost,
+    PayloadError,
+    SchemaMismatch,
+    Unavailable,
+    VTRRError,
+)
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "DuplicateItem",
+    "Engine",
+    "EnqueueInterrupted",
+    "LeaseLost",
+    "PayloadError",
+    "SchemaMismatch",
+    "Unavailable",
+    "VTRRError",
+    "VTRRQueue",
+    "VTRRTask",
+]
+__version__ = "0.3.0"

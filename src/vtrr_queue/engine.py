@@ -61,7 +61,8 @@ class Engine:
         lease_seconds: How long a lease lasts, server clock, 1 ms steps.
         reclaim_position: Where an expired item goes in its partition.
         socket_timeout: Bound on connecting and on one reply, s.
-        wake: Publish a hint when something becomes servable (direct dispatch).
+        wake: Publish a hint when something becomes servable (direct dispatch); a hint that
+            something will become due is always published.
     """
 
     def __init__(
@@ -78,7 +79,8 @@ class Engine:
         self.client = ScriptClient(redis_client, self.keys.declared, socket_timeout)
         self.lease_ms = max(1, round(lease_seconds * 1000))
         self.reclaim_position = reclaim_position
-        self.wake_channel = self.keys.wake_channel if wake else ""
+        self._later_channel = self.keys.wake_channel
+        self._ready_channel = self._later_channel if wake else ""
         self._producers: deque[tuple[str, itertools.count[int]]] = deque()
 
     def enqueue(
@@ -274,7 +276,7 @@ class Engine:
         reply = self.client.call(
             "release",
             token,
-            lambda _: (item_id, int(timed_out), where, *triggers, self.wake_channel),
+            lambda _: (item_id, int(timed_out), where, *triggers, self._ready_channel),
         )
         return self._settled(reply, "released", triggers[2])
 
@@ -297,7 +299,7 @@ class Engine:
         reply = self.client.call(
             "retry",
             token,
-            lambda attempt: (attempt, item_id, delay_ms, retries, body, self.wake_channel),
+            lambda attempt: (attempt, item_id, delay_ms, retries, body, self._later_channel),
         )
         return self._settled(reply, "retried", "")
 
@@ -328,7 +330,7 @@ class Engine:
         sent: tuple[str, ...] = ()
         while True:
             echo, triggers = secrets.token_hex(8), _trigger_arguments(budget)
-            arguments = (RECLAIM_BATCH, self.reclaim_position, *triggers, self.wake_channel)
+            arguments = (RECLAIM_BATCH, self.reclaim_position, *triggers, self._ready_channel)
             reply = self._check(
                 self.client.call("reclaim", echo, lambda attempt, a=arguments: (attempt, *a)),
             )
@@ -373,7 +375,9 @@ class Engine:
         number = next(numbers)
         remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
         arguments: list[Any] = [producer, number, remember_ms, partition, on_duplicate]
-        arguments += [budget.max_outstanding, budget.timeout_ms, prefix, self.wake_channel]
+        arguments += [budget.max_outstanding, budget.timeout_ms, prefix]
+        later = any(item.delay_ms for item in chunk)
+        arguments.append(self._later_channel if later else self._ready_channel)
         for item in chunk:
             arguments += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
         reply = self._check(

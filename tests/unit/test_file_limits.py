@@ -29,7 +29,8 @@ def code_lines(function):
 @pytest.mark.parametrize("path", PYTHON, ids=name)
 def test_a_python_file_is_short(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= LINES[path.relative_to(ROOT).parts[0]]
+    length = text.count("\n")
+    assert length <= LINES[path.relative_to(ROOT).parts[0]]
     long = {
         node.name: code_lines(node)
         for node in ast.walk(ast.parse(text))
@@ -42,4 +43,5 @@ def test_a_python_file_is_short(path):
 @pytest.mark.parametrize("path", LUA, ids=name)
 def test_a_lua_file_is_short(path):
     lines = path.read_text().splitlines()
-    assert len([line for line in lines if not line.startswith("--")]) <= SCRIPT_LINES
+    length = len([line for line in lines if not line.startswith("--")])
+    assert length <= SCRIPT_LINES

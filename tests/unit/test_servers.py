@@ -1,6 +1,7 @@
 """Private servers start, crash and come back."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import os, signal
 from tests.servers import Server
 server = Server()
 server.start()
-print(server.pid, flush=True)
+print(server.pid, server.folder, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -77,7 +78,9 @@ def test_it_ends_with_a_test_run_that_is_killed():
         [sys.executable, "-c", HERE_AND_GONE], capture_output=True, text=True, check=False
     )
     assert run.returncode == -signal.SIGKILL, run.stderr
-    eventually(lambda: not is_alive(int(run.stdout)), what="the server's end")
+    pid, folder = run.stdout.split()
+    eventually(lambda: not is_alive(int(pid)), what="the server's end")
+    shutil.rmtree(folder)
 
 
 def test_databases_are_apart_and_tests_begin_empty(server, redis_client, redis_url):

@@ -1,14 +1,17 @@
 """Starts and ends the processes of the demo.
 
-Invariant: every child leads a process group of its own, so Ctrl-C in the terminal reaches
-the demo alone, which then ends the groups in the right order.
+Invariants: every child leads a process group of its own, so Ctrl-C in the terminal reaches
+the demo alone, which then ends the groups in the right order; on Linux a child dies with
+the demo even when that is killed.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,7 +21,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POLL_SECONDS = 0.05
-GRACE_SECONDS = 4.0
+
+_PR_SET_PDEATHSIG = 1
+# Set in the child and kept when it becomes the program. It is bound to the thread that
+# starts the child: the main one, which lives as long as the demo.
+_DIE_WITH_DEMO = (
+    "import ctypes, os, sys;"
+    f"ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)});"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
 
 
 def spawn(
@@ -29,13 +40,15 @@ def spawn(
     """Start a program whose output goes to a file.
 
     Args:
-        command: Program and arguments.
+        command: Absolute path of the program, and its arguments.
         log: File that output is appended to.
         environment: Environment of the child; the demo's own by default.
 
     Returns:
         The process, leader of its group.
     """
+    if hasattr(ctypes.CDLL(None), "prctl"):
+        command = [sys.executable, "-S", "-c", _DIE_WITH_DEMO, *command]
     with log.open("ab") as output:
         return subprocess.Popen(
             command,
@@ -47,18 +60,18 @@ def spawn(
         )
 
 
-def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End processes and all that they started: politely, then by force.
+def end(processes: Sequence[subprocess.Popen[bytes]], grace_seconds: float = 0.0) -> None:
+    """End processes and all that they started, by force when the time of grace is over.
 
     Args:
-        processes: Leaders of the groups; they share one time of grace.
+        processes: Leaders of the groups.
+        grace_seconds: How long they have together to end in good order.
     """
+    if grace_seconds:
+        for process in processes:
+            process.terminate()
+        wait_until(lambda: all(p.poll() is not None for p in processes), grace_seconds)
     for process in processes:
-        process.terminate()
-    deadline = time.monotonic() + GRACE_SECONDS
-    for process in processes:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, deadline - time.monotonic()))
         # Children outlive a leader that crashed; a group without members is no error.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from vtrr_queue.demo.scenario import FLOOD, Lane, Run, Scenario, play
 from vtrr_queue.demo.server import connect, embedded_valkey
 from vtrr_queue.demo.show import closing_lines, make_show, table
 from vtrr_queue.demo.tasks import FAIR, PLAIN, build
-from vtrr_queue.demo.workers import forget_celery_settings, running_workers
+from vtrr_queue.demo.workers import GRACE_SECONDS, forget_celery_settings, running_workers
 from vtrr_queue.errors import VTRRError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             with make_show(console, list(TITLES.values()), scenario.expected) as show:
                 comparison = _demonstrate(scenario, options, show, stop)
+            _write_files(comparison, scenario, options)
         except Stopped as stopped:
             print(f"demo {stopped}; everything it started is gone", file=sys.stderr)
             return stopped.exit_code
@@ -62,7 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
     console.print(table(comparison))
     console.print(closing_lines(comparison), markup=False, highlight=False)
-    _write_files(comparison, scenario, options)
     return 0
 
 
@@ -111,7 +112,7 @@ def _run_lanes(
             show.finish(run, seconds)
             ended.append((run, seconds))
         show.say("stopping the workers, looking for items that ran twice")
-        workers.stop()
+        workers.end(GRACE_SECONDS)
         for run, _ in ended:
             run.read(client)
             run.verify()
@@ -126,17 +127,18 @@ def _write_files(
     scenario: Scenario,
     options: argparse.Namespace,
 ) -> None:
-    if options.json:
-        about = {
-            "items": scenario.items,
-            "small": scenario.small,
-            "seed": scenario.seed,
-            "dispatch": options.dispatch,
-        }
-        text = json.dumps(about | comparison.figures(), indent=2)
-        options.json.write_text(f"{text}\n", encoding="utf-8")
-    if options.svg:
-        options.svg.write_text(draw(comparison), encoding="utf-8")
+    try:
+        if options.json:
+            options.json.write_text(_as_json(comparison, scenario, options), encoding="utf-8")
+        if options.svg:
+            options.svg.write_text(draw(comparison), encoding="utf-8")
+    except OSError as error:
+        raise DemoFailed(f"cannot write: {error}") from error
+
+
+def _as_json(comparison: Comparison, scenario: Scenario, options: argparse.Namespace) -> str:
+    about = asdict(scenario) | {"dispatch": options.dispatch}
+    return json.dumps(about | comparison.figures(), indent=2) + "\n"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class DemoFailed(Exception):  # noqa: N818 - read as a sentence, like LeaseLost
+class DemoFailed(Exception):
     """The demo could not show what it should.
 
     Args:
@@ -30,7 +30,7 @@ class DemoFailed(Exception):  # noqa: N818 - read as a sentence, like LeaseLost
         super().__init__(reason)
 
 
-class Stopped(Exception):  # noqa: N818 - not an error
+class Stopped(Exception):
     """The user or the system asked the demo to stop.
 
     Args:

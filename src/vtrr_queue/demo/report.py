@@ -97,7 +97,10 @@ class Comparison:
     def sentence(self) -> str:
         """What the figures mean."""
         if self.speed_up < _WORTH_TELLING:
-            return "The flood was too small to be in anybody's way; try more --items."
+            return (
+                "The small tenants waited about as long in both; a flood as small as this "
+                "may not stand in anybody's way, try more --items."
+            )
         return (
             f"Plain Celery runs items in the order they came, so the small tenants stood behind "
             f"the flood's {self.plain.tenants[self.flood].count:,} items; vtrr-queue lets every "

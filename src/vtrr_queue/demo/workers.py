@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 URL_VARIABLE, DISPATCH_VARIABLE = "VTRR_DEMO_URL", "VTRR_DEMO_DISPATCH"
 READY_KEY = "demo:ready"
-START_SECONDS = 45.0
+START_SECONDS, GRACE_SECONDS = 45.0, 10.0
 
 
 class Workers:
@@ -43,9 +43,9 @@ class Workers:
             if code is not None:
                 raise DemoFailed(f"the {lane} worker ended with exit code {code}")
 
-    def stop(self) -> None:
-        """End the workers; what runs may finish. A second call does nothing."""
-        end(list(self._processes.values()))
+    def end(self, grace_seconds: float = 0.0) -> None:
+        """End the workers; within the time of grace what runs may finish."""
+        end(list(self._processes.values()), grace_seconds)
         self._processes.clear()
 
 
@@ -70,18 +70,22 @@ def running_workers(
     Raises:
         DemoFailed: One did not start.
     """
-    environment = {**os.environ, URL_VARIABLE: url, DISPATCH_VARIABLE: dispatch}
-    workers = Workers(
-        {
-            lane: spawn(_command(lane, queue), folder / f"{lane}-worker.log", environment)
-            for lane, queue in QUEUES.items()
-        },
-    )
+    environment = {
+        **os.environ,
+        URL_VARIABLE: url,
+        DISPATCH_VARIABLE: dispatch,
+        "TMPDIR": str(folder),  # billiard's folders go with ours when a worker is killed
+    }
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    workers = Workers(processes)
     try:
+        for lane, queue in QUEUES.items():
+            log = folder / f"{lane}-worker.log"
+            processes[lane] = spawn(_command(lane, queue), log, environment)
         _await_ready(workers, url, check)
         yield workers
     finally:
-        workers.stop()
+        workers.end()
 
 
 def forget_celery_settings() -> None:
@@ -100,7 +104,7 @@ def _await_ready(workers: Workers, url: str, check: Callable[[], None]) -> None:
         def all_ready() -> bool:
             check()
             workers.check()
-            return client.scard(READY_KEY) == len(QUEUES)
+            return bool(client.scard(READY_KEY) == len(QUEUES))
 
         if not wait_until(all_ready, START_SECONDS):
             raise DemoFailed(f"the workers were not ready after {START_SECONDS:g} s")

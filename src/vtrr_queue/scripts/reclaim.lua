@@ -25,4 +25,7 @@ if channel ~= "" and expired + promoted > 0 then
   redis.call("PUBLISH", channel, "ready")
 end
 local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+if triggers_most <= 0 then
+  backlog = waiting()
+end
 return { "reclaimed", echo, now, triggers, backlog, next_wake(), expired, promoted }

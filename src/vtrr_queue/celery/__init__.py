@@ -1,0 +1,1 @@
+"""The Celery face: the only package that imports Celery (besides the demo)."""

@@ -1,0 +1,322 @@
+"""One queue inside a worker: permits come in, leases go to Celery, ended runs are settled.
+
+Invariant: a lease this worker took is in ``held`` until its fate reached Redis or the worker ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from celery.exceptions import InvalidTaskError
+from celery.utils.log import get_logger
+from kombu.exceptions import ContentDisallowed, DecodeError
+from kombu.serialization import prepare_accept_content
+
+from vtrr_queue.celery.message import ItemMessage
+from vtrr_queue.celery.request import Fate
+from vtrr_queue.errors import UndecodablePayload, VTRRError
+from vtrr_queue.payload import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vtrr_queue.celery.queue import VTRRQueue
+    from vtrr_queue.celery.worker import Feeder
+    from vtrr_queue.model import Lease, Leased
+
+logger = get_logger(__name__)
+
+MOST_AT_ONCE = 64
+"""Most acks and most leases in one round trip."""
+
+GONE_AFTER_SECONDS = 2.0
+"""After a broker outage, a request the pool has not started by then was dropped by Celery, s."""
+
+KILL_GRACE_SECONDS = 0.5
+"""Time a process over its hard limit has to die before its item may run again, s."""
+
+
+@dataclass(slots=True)
+class Permit:
+    """A trigger that reached this worker.
+
+    Attributes:
+        trigger_id: Its id in the ledger.
+        acknowledge: Acks its message.
+    """
+
+    trigger_id: str
+    acknowledge: Callable[..., None]
+
+    def ack(self) -> None:
+        """Tell the broker that the trigger did its work."""
+        try:
+            self.acknowledge(logger, ())
+        except Exception as exc:  # noqa: BLE001 - the broker sends it again, which is harmless
+            logger.debug("trigger %s not acknowledged: %r", self.trigger_id, exc)
+
+
+@dataclass(slots=True)
+class Held:
+    """A lease this worker holds.
+
+    Attributes:
+        lease: The lease.
+        permit: Trigger it was taken with.
+        started: The pool has accepted it.
+    """
+
+    lease: Lease
+    permit: Permit | None
+    started: bool = False
+
+
+@dataclass(slots=True)
+class Ended:
+    """A run whose fate must reach Redis.
+
+    Attributes:
+        lease: Its lease.
+        fate: What becomes of it.
+        why: For people.
+        due: Not before this moment, monotonic s.
+    """
+
+    lease: Lease
+    fate: Fate
+    why: str
+    due: float = 0.0
+
+
+class Feed:
+    """One queue of one worker.
+
+    Args:
+        vtrr: The queue.
+        feeder: The worker's feeder.
+    """
+
+    def __init__(self, vtrr: VTRRQueue, feeder: Feeder) -> None:
+        self.vtrr, self.feeder = vtrr, feeder
+        self.held: dict[str, Held] = {}
+        self.permits: deque[Permit] = deque()
+        self.ended: deque[Ended] = deque()
+        self._suspects: tuple[float, list[str]] = (0.0, [])
+        self._accept = prepare_accept_content(vtrr.app.conf.accept_content)
+        self._hungry = True
+        self._failed_until = 0.0
+
+    @property
+    def direct(self) -> bool:
+        """Whether this worker pulls by itself: direct dispatch and it consumes the queue."""
+        consumed = self.vtrr.app.amqp.queues.consume_from
+        return self.vtrr.dispatch == "direct" and self.vtrr.celery_queue in consumed
+
+    def permit(self, trigger_id: str, acknowledge: Callable[..., None]) -> None:
+        """A trigger arrived."""
+        self.permits.append(Permit(trigger_id, acknowledge))
+        self.feeder.wake()
+
+    def hint(self) -> None:
+        """Something became servable."""
+        self._hungry = True
+        if self.direct:
+            self.feeder.wake()
+
+    def run(self, free: int) -> bool:
+        """Settle what ended and lease what fits.
+
+        Args:
+            free: Free pool slots; 0 while nothing may be leased.
+
+        Returns:
+            Whether another round may find more.
+        """
+        now = time.monotonic()
+        if now < self._failed_until:
+            return False
+        ended = self._due(now)
+        acks = [end for end in ended if end.fate in {Fate.ACK, Fate.CANCELLED}]
+        taken = self._take(min(free + len(ended), MOST_AT_ONCE) if free > -len(ended) else 0)
+        try:
+            more = self._exchange(acks, taken)
+            for end in ended:
+                if end.fate not in {Fate.ACK, Fate.CANCELLED}:
+                    self._settle(end)
+        except VTRRError as exc:
+            self._failed(exc, ended, taken)
+            return False
+        return more or bool(self.ended and self.ended[0].due <= now)
+
+    def flush(self) -> None:
+        """Settle what ended, without leasing; for times when the event loop stands still."""
+        self.run(0)
+
+    def consumer_started(self) -> None:
+        """Ask again; look after requests that a reconnect may have dropped."""
+        self._hungry = True
+        waiting = [token for token, held in self.held.items() if not held.started]
+        self._suspects = (time.monotonic() + GONE_AFTER_SECONDS, waiting)
+
+    def consumer_stopped(self) -> None:
+        """Forget permits: their messages belong to a channel that is gone."""
+        self.permits.clear()
+        for held in self.held.values():
+            held.permit = None
+
+    def release_dropped(self) -> None:
+        """Release what Celery dropped in a reconnect before the pool had started it."""
+        due, tokens = self._suspects
+        if not tokens or time.monotonic() < due:
+            return
+        self._suspects = (0.0, [])
+        for token in tokens:
+            held = self.held.get(token)
+            if held is not None and not held.started:
+                self.settle(held.lease, Fate.RELEASE, "dropped by a reconnect")
+
+    def end(self) -> None:
+        """The worker ends: settle what ended, release what is still held."""
+        for end in self.ended:
+            end.due = 0.0
+        self._failed_until = 0.0
+        self.flush()
+        for held in list(self.held.values()):
+            self.ended.append(Ended(held.lease, Fate.RELEASE, "worker shutdown"))
+        self.flush()
+
+    def settle(self, lease: Lease, fate: Fate, why: str = "") -> None:
+        """A run ended; called from any thread."""
+        due = time.monotonic() + KILL_GRACE_SECONDS if why.startswith("hard time limit") else 0.0
+        self.ended.append(Ended(lease, fate, why, due))
+        self.feeder.wake()
+
+    def started(self, lease: Lease) -> None:
+        """The pool accepted a run."""
+        held = self.held.get(lease.token)
+        if held is not None:
+            held.started = True
+
+    def next_due(self) -> float | None:
+        """Monotonic time at which an ended run or a suspect must be looked at; None for never."""
+        dues = [end.due for end in tuple(self.ended)]
+        if self._suspects[1]:
+            dues.append(self._suspects[0])
+        return max(min(dues), self._failed_until) if dues else None
+
+    def _due(self, now: float) -> list[Ended]:
+        ready: list[Ended] = []
+        for _ in range(min(len(self.ended), MOST_AT_ONCE)):
+            end = self.ended.popleft()
+            if end.due <= now:
+                ready.append(end)
+            else:
+                self.ended.append(end)
+        return ready
+
+    def _take(self, room: int) -> list[Permit | None]:
+        if room <= 0 or not self.feeder.accepting():
+            return []
+        if self.direct:
+            return [None] * room if self._hungry else []
+        return [self.permits.popleft() for _ in range(min(room, len(self.permits)))]
+
+    def _exchange(self, acks: list[Ended], taken: list[Permit | None]) -> bool:
+        engine, budget = self.vtrr.engine, self.vtrr.budget
+        sends, reads = [], []
+        for end in acks:
+            call, read = engine.ack_call(end.lease.item_id, end.lease.token, budget=budget)
+            sends.append(call)
+            reads.append(read)
+        groups: list[list[Permit | None]] = [taken] if taken and taken[0] is None else [
+            [permit] for permit in taken]  # fmt: skip
+        for group in groups:
+            permit = group[0]
+            lease_call, lease_read = engine.lease_call(
+                count=len(group), holder=self.feeder.hostname, budget=budget,
+                trigger_id=permit.trigger_id if permit else "",
+            )  # fmt: skip
+            sends.append(lease_call)
+            reads.append(lease_read)  # type: ignore[arg-type]
+        if not sends:
+            return False
+        replies = engine.client.call_many(sends)
+        for end, read, reply in zip(acks, reads, replies, strict=False):
+            settled = read(reply)
+            self.vtrr.send_triggers(settled.wake)
+            self._forget(end, settled.held)
+        more = False
+        for group, read, reply in zip(groups, reads[len(acks) :], replies[len(acks) :],
+                                      strict=True):  # fmt: skip
+            leased: Leased = read(reply)  # type: ignore[assignment]
+            more = self._leased(leased, group) or more
+        return more
+
+    def _leased(self, leased: Leased, group: list[Permit | None]) -> bool:
+        self.vtrr.send_triggers(leased.wake)
+        self.feeder.keeper.expect(self, leased.wake)
+        if not leased.items and group[0] is not None:
+            group[0].ack()
+        if group[0] is None:
+            self._hungry = len(leased.items) == len(group)
+        for at, lease in enumerate(leased.items):
+            self.held[lease.token] = Held(lease, group[at])
+        for lease in leased.items:
+            self._submit(lease)
+        return bool(leased.items) and bool(self.permits or group[0] is None)
+
+    def _submit(self, lease: Lease) -> None:
+        consumer = self.feeder.consumer
+        try:
+            payload = decode(lease.body)
+            name = self.vtrr.task_name
+            if payload.task_name != name:
+                message = f"task {payload.task_name!r} is not the task of this queue ({name!r})"
+                raise UndecodablePayload(message)  # noqa: TRY301
+            item = ItemMessage(lease, payload, self._accept, self)
+            strategy = consumer.strategies[name]
+            strategy(item, None, _ignore, _ignore, consumer.on_task_message)
+        except (UndecodablePayload, InvalidTaskError, DecodeError, ContentDisallowed, KeyError,
+                TypeError, ValueError) as exc:  # fmt: skip
+            self.settle(lease, Fate.REJECTED, str(exc) or repr(exc))
+
+    def _settle(self, end: Ended) -> None:
+        lease, engine = end.lease, self.vtrr.engine
+        held = True
+        if end.fate is Fate.REJECTED:
+            self.vtrr.bury(lease, end.why)
+        elif end.fate in {Fate.RELEASE, Fate.TIMED_OUT}:
+            settled = engine.release(
+                lease.item_id, lease.token, timed_out=end.fate is Fate.TIMED_OUT,
+                budget=self.vtrr.budget,
+            )  # fmt: skip
+            held = settled.held
+            self._hungry = True
+            self.vtrr.send_triggers(settled.wake)
+        self._forget(end, held)
+
+    def _forget(self, end: Ended, held: bool) -> None:
+        entry = self.held.pop(end.lease.token, None)
+        self._hungry = True
+        if entry is not None and entry.permit is not None:
+            entry.permit.ack()
+        if end.fate not in {Fate.ACK, Fate.RETRY}:
+            logger.warning("item %s[%s]: %s (%s)", self.vtrr.task_name, end.lease.item_id,
+                           end.fate.value, end.why)  # fmt: skip
+        elif not held:
+            logger.info("item %s[%s]: its lease was no longer held when it ended",
+                        self.vtrr.task_name, end.lease.item_id)  # fmt: skip
+
+    def _failed(self, exc: VTRRError, ended: list[Ended], taken: list[Permit | None]) -> None:
+        logger.warning("queue %r: %s; trying again", self.vtrr.name, exc)
+        self._failed_until = time.monotonic() + 1.0
+        self._hungry = True
+        self.ended.extendleft(end for end in reversed(ended) if end.lease.token in self.held)
+        self.permits.extendleft(permit for permit in reversed(taken) if permit is not None)
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    """Celery's ack and reject of a message: the request's fate decides instead."""

@@ -1,0 +1,178 @@
+"""A daemon thread beside the event loop: listens for hints, keeps time, mends what was lost.
+
+It must not depend on the loop, which stands still during a broker outage and in the solo pool.
+
+Invariant: while a worker runs, expired leases, due items and lost triggers are found without Beat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import redis
+from celery.utils.log import get_logger
+
+from vtrr_queue.errors import VTRRError
+
+if TYPE_CHECKING:
+    from vtrr_queue.celery.feed import Feed
+    from vtrr_queue.celery.worker import Feeder
+    from vtrr_queue.model import Wake
+
+logger = get_logger(__name__)
+
+BUSY_SECONDS, IDLE_SECONDS = 5.0, 30.0
+"""Pause between two looks while items wait or run, and while none does, s."""
+
+LISTEN_SECONDS = 0.5
+"""Longest sleep between two checks of what this process has to settle, s."""
+
+
+class Keeper:
+    """Time and hints for a :class:`~vtrr_queue.celery.worker.Feeder`.
+
+    Args:
+        feeder: The worker's feeder.
+    """
+
+    def __init__(self, feeder: Feeder) -> None:
+        self._feeder = feeder
+        self._next_look: dict[str, float] = {}
+        self._stopped = threading.Event()
+        self._tick = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._listeners: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start the thread once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="vtrr-keeper", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; it is not waited for."""
+        self._stopped.set()
+        self._tick.set()
+
+    def ask_tick(self) -> None:
+        """Run a tick in this thread: pools without an event loop."""
+        self._ticks_here = True
+        self._tick.set()
+
+    _ticks_here = False
+
+    def expect(self, feed: Feed, wake: Wake) -> None:
+        """Look again when the server said something becomes due."""
+        if wake.next_wake_ms is None:
+            return
+        due = time.monotonic() + max(0.0, (wake.next_wake_ms - wake.server_now_ms) / 1000) + 0.002
+        name = feed.vtrr.name
+        if due < self._next_look.get(name, 0.0):
+            self._next_look[name] = due
+            self._tick.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._cycle()
+            except Exception:  # the thread must outlive any single failure
+                logger.exception("vtrr-queue keeper")
+                self._stopped.wait(1.0)
+
+    def _cycle(self) -> None:
+        feeds = self._feeder.feeds
+        for feed in feeds:
+            if not any(t.name == _listener_name(feed) for t in self._listeners):
+                self._listen(feed)
+        self._tick.wait(self._pause(feeds))
+        self._tick.clear()
+        if self._stopped.is_set():
+            return
+        if self._ticks_here:
+            self._ticks_here = False
+            self._feeder.tick()
+        now = time.monotonic()
+        for feed in feeds:
+            feed.release_dropped()
+            due = feed.next_due()
+            if due is not None and now >= due:
+                self._settle(feed)
+            if now >= self._next_look.get(feed.vtrr.name, 0.0):
+                self._look(feed)
+
+    def _pause(self, feeds: list[Feed]) -> float:
+        now, dues = time.monotonic(), [time.monotonic() + LISTEN_SECONDS]
+        for feed in feeds:
+            dues.append(self._next_look.get(feed.vtrr.name, 0.0))
+            due = feed.next_due()
+            if due is not None:
+                dues.append(max(due, now + 0.05))
+        return max(0.0, min(dues) - now)
+
+    def _settle(self, feed: Feed) -> None:
+        """The loop settles by itself within moments; when it stands still, do it from here."""
+        if self._feeder.accepting():
+            self._feeder.wake()
+        else:
+            feed.flush()
+
+    def _look(self, feed: Feed) -> None:
+        name = feed.vtrr.name
+        try:
+            wake = feed.vtrr.engine.reclaim(budget=feed.vtrr.budget).wake
+        except VTRRError as exc:
+            logger.warning("queue %r: %s", name, exc)
+            self._next_look[name] = time.monotonic() + BUSY_SECONDS
+            return
+        busy = wake.waiting > 0 or wake.next_wake_ms is not None
+        pause = (BUSY_SECONDS if busy else IDLE_SECONDS) * random.uniform(0.8, 1.2)  # noqa: S311
+        self._next_look[name] = time.monotonic() + pause
+        self.expect(feed, wake)
+        feed.vtrr.send_triggers(wake)
+        if wake.waiting > 0:
+            feed.hint()
+
+    def _listen(self, feed: Feed) -> None:
+        thread = threading.Thread(
+            target=self._hear, args=(feed,), name=_listener_name(feed), daemon=True
+        )
+        self._listeners.append(thread)
+        thread.start()
+
+    def _hear(self, feed: Feed) -> None:
+        """Wait for hints on the queue's channel; on a lost connection ask, then listen again."""
+        client = feed.vtrr.engine.client
+        while not self._stopped.is_set():
+            listener = redis.Redis(connection_pool=client.pool).pubsub()
+            try:
+                listener.subscribe(feed.vtrr.engine.keys.wake_channel)
+                self._look_soon(feed)
+                while not self._stopped.is_set():
+                    self._heard(feed, listener.get_message(timeout=client.socket_timeout / 2))
+            except (redis.RedisError, OSError, ValueError) as exc:
+                logger.debug("queue %r: not listening: %r", feed.vtrr.name, exc)
+                self._look_soon(feed)
+                self._stopped.wait(1.0)
+            finally:
+                with contextlib.suppress(Exception):
+                    listener.close()
+
+    def _heard(self, feed: Feed, message: Any) -> None:
+        if not message or message["type"] != "message":
+            return
+        if message["data"] == b"ready":
+            feed.hint()
+        else:
+            self._look_soon(feed)
+
+    def _look_soon(self, feed: Feed) -> None:
+        self._next_look[feed.vtrr.name] = 0.0
+        self._tick.set()
+
+
+def _listener_name(feed: Feed) -> str:
+    return f"vtrr-listener-{feed.vtrr.name}"

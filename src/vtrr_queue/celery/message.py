@@ -1,0 +1,85 @@
+"""Builds the message plain Celery would have received, from a leased item.
+
+Source: Celery message protocol 2 (headers ``task``, ``id``, ``retries``, ...; body
+``[args, kwargs, embed]``). Additional headers become attributes of ``self.request``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from celery.utils.saferepr import saferepr
+from kombu.serialization import loads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vtrr_queue.celery.feed import Feed
+    from vtrr_queue.model import Lease
+    from vtrr_queue.payload import Payload
+
+REPR_MAX = 1024
+"""Longest text of arguments in logs and events, as Celery's own default."""
+
+_ORIGIN = f"vtrr@{socket.gethostname()}"
+
+
+class ItemMessage:
+    """A leased item in the shape of a kombu message.
+
+    Args:
+        lease: The lease.
+        payload: Its decoded record.
+        accept: Content types the app accepts.
+        feed: Told when the run starts and how it ends.
+    """
+
+    def __init__(
+        self, lease: Lease, payload: Payload, accept: Iterable[str], feed: Feed
+    ) -> None:
+        self.lease, self.feed = lease, feed
+        self.body, self.content_type = payload.body, payload.content_type
+        self.content_encoding = payload.content_encoding
+        self.properties: dict[str, Any] = {"correlation_id": lease.item_id, "priority": None}
+        self.properties["reply_to"] = payload.headers.get("reply_to")
+        self.delivery_info = {
+            "exchange": "",
+            "routing_key": feed.vtrr.celery_queue,
+            "redelivered": lease.timeouts > 0,
+        }
+        self._accept = accept
+        args, kwargs = self.payload[0], self.payload[1]
+        self.headers: dict[str, Any] = {
+            "lang": "py",
+            "task": payload.task_name,
+            "id": lease.item_id,
+            "shadow": None,
+            "eta": None,
+            "expires": None,
+            "group": None,
+            "group_index": None,
+            "retries": lease.retries,
+            "timelimit": [None, None],
+            "root_id": lease.item_id,
+            "parent_id": None,
+            "argsrepr": saferepr(args, REPR_MAX),
+            "kwargsrepr": saferepr(kwargs, REPR_MAX),
+            "origin": f"{os.getpid()}@{_ORIGIN}",
+            "ignore_result": None,
+            "replaced_task_nesting": 0,
+            "stamped_headers": None,
+            "stamps": {},
+            **payload.headers,
+            "vtrr_timeouts": lease.timeouts,
+            "vtrr_partition": lease.partition,
+            "vtrr_item_id": lease.item_id,
+            "vtrr_token": lease.token,
+        }
+
+    @cached_property
+    def payload(self) -> Any:
+        """Decoded ``[args, kwargs, embed]``."""
+        return loads(self.body, self.content_type, self.content_encoding, self._accept)

@@ -1,0 +1,323 @@
+"""``VTRRQueue``: one fair queue, tied to one Celery app and one task.
+
+Invariant: making one neither talks to Redis nor configures the Celery app.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, cast
+
+from celery import Celery
+from celery.app.task import Task
+from celery.utils.log import get_logger
+
+from vtrr_queue.celery import beat, entries
+from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
+from vtrr_queue.celery.task import FairTask, VTRRTask
+from vtrr_queue.celery.trigger import Publisher
+from vtrr_queue.celery.worker import install_step
+from vtrr_queue.engine import Engine
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError, UndecodablePayload
+from vtrr_queue.model import (
+    Enqueued,
+    Lease,
+    NewItem,
+    OnDuplicate,
+    ReclaimPosition,
+    TriggerBudget,
+    Wake,
+)
+from vtrr_queue.payload import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import redis
+
+logger = get_logger(__name__)
+
+TASK_OPTIONS = (
+    "base", "max_retries", "default_retry_delay", "autoretry_for", "retry_backoff",
+    "retry_backoff_max", "retry_jitter", "retry_kwargs", "soft_time_limit", "time_limit",
+    "acks_late", "reject_on_worker_lost",
+)  # fmt: skip
+"""Options ``@vtrr.task`` accepts; ``bind`` is accepted and ignored."""
+
+PUBLISH_WAIT_SECONDS = 0.6
+"""Longest time an enqueue waits for the broker to take its triggers, s."""
+
+MAX_CONCURRENCY_MAX = 10_000
+NAME_MAX = 200
+
+
+class VTRRQueue:
+    """A fair queue for one Celery task.
+
+    Args:
+        redis_client: A ``redis.Redis`` on its own database index; its settings are cloned.
+        celery_app: The Celery app.
+        name: Namespace of all keys, ``vtrr:{name}:*``.
+        celery_queue: Celery queue its workers consume (``-Q``).
+        max_concurrency: Most triggers in the broker at once. Workers fill up all the same,
+            because each lease sends the next trigger.
+        lease_seconds: How long a worker may hold an item, server clock; longer than the hard
+            time limit.
+        reclaim_interval: Period of a Beat entry that reclaims expired leases, s; none when None.
+        reclaim_queue: Celery queue of the reclaim task; the app's default when None.
+        reclaim_position: Where an expired item goes: behind its partition's backlog (``"back"``)
+            or in front of it (``"front"``).
+        dispatch: ``"trigger"``: a Celery message wakes a worker for each item; ``"direct"``:
+            workers that consume ``celery_queue`` pull items themselves.
+        trigger_timeout: Age after which a trigger counts as lost and is sent again, s.
+        socket_timeout: Bound on connecting to Redis and on one reply, s.
+
+    Raises:
+        ArgumentError: A value is wrong; it names the argument.
+        ArgumentTypeError: A type is wrong.
+    """
+
+    def __init__(
+        self,
+        redis_client: redis.Redis,
+        celery_app: Celery,
+        *,
+        name: str,
+        celery_queue: str = "vtrr_queue",
+        max_concurrency: int = 4,
+        lease_seconds: float = 3900,
+        reclaim_interval: float | None = None,
+        reclaim_queue: str | None = None,
+        reclaim_position: ReclaimPosition = "back",
+        dispatch: str = "trigger",
+        trigger_timeout: float = 60,
+        socket_timeout: float = 2.0,
+    ) -> None:
+        if not isinstance(celery_app, Celery):
+            raise ArgumentTypeError("celery_app", celery_app, "a Celery app")
+        self.app = celery_app
+        self.name = check_text("name", name, NAME_MAX)
+        if set(name) & set("{}"):
+            raise ArgumentError("name", name, "free of braces (they mark cluster hash tags)")
+        self.celery_queue = check_text("celery_queue", celery_queue, NAME_MAX)
+        self.max_concurrency = check_integer("max_concurrency", max_concurrency, 1,
+                                             MAX_CONCURRENCY_MAX)  # fmt: skip
+        self.lease_seconds = check_number("lease_seconds", lease_seconds, 0.001, 1e8)
+        self.reclaim_interval = (
+            None if reclaim_interval is None
+            else check_number("reclaim_interval", reclaim_interval, 0, 1e8, above=True)
+        )  # fmt: skip
+        self.reclaim_queue = (
+            None if reclaim_queue is None else check_text("reclaim_queue", reclaim_queue, NAME_MAX)
+        )
+        check_choice("reclaim_position", reclaim_position, ("back", "front"))
+        self.dispatch = check_choice("dispatch", dispatch, ("trigger", "direct"))
+        age = check_number("trigger_timeout", trigger_timeout, 0.1, 1e6)
+        most = 0 if self.dispatch == "direct" else self.max_concurrency
+        self.budget = TriggerBudget(most, round(age * 1000))
+        self.engine = Engine(
+            redis_client, name, lease_seconds=self.lease_seconds,
+            reclaim_position=reclaim_position, wake=self.dispatch == "direct",
+            socket_timeout=check_number("socket_timeout", socket_timeout, 0.01, 1e4),
+        )  # fmt: skip
+        self.trigger_name = f"vtrr_queue.trigger.{name}"
+        self.reclaim_name = f"vtrr_queue.reclaim.{name}"
+        self._publisher = Publisher(self)
+        self._task: VTRRTask | None = None
+        self._install()
+
+    def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+        """Turn a function into the task of this queue; use it bare or with options.
+
+        Args:
+            function: The function; it gets the Celery task as first argument.
+            **options: See :data:`TASK_OPTIONS`.
+
+        Returns:
+            A :class:`VTRRTask`, or a decorator when options are given.
+
+        Raises:
+            TypeError: An option is not allowed; it names the option and lists the allowed ones.
+            ArgumentError: The queue has another task, or the lease is not longer than the hard
+                time limit.
+        """
+        options.pop("bind", None)
+        for option in options:
+            if option not in TASK_OPTIONS:
+                allowed = ", ".join(TASK_OPTIONS)
+                message = f"task() got an option {option!r} it does not know; allowed: {allowed}"
+                raise TypeError(message)
+        if function is None:
+            return lambda fun: self._define(fun, options)
+        return self._define(function, options)
+
+    def enqueue(
+        self, task: VTRRTask, partition_key: str, tasks: Sequence[dict[str, Any]],
+        on_duplicate: OnDuplicate,
+    ) -> list[str]:  # fmt: skip
+        """Check, serialise and store entries; see :meth:`VTRRTask.queue`."""
+        check_text("partition_key", partition_key, entries.PARTITION_MAX)
+        check_choice("on_duplicate", on_duplicate, ("skip", "error"))
+        celery_task = task.celery_task
+        items = entries.read_entries(tasks, task.name, celery_task.serializer, on_duplicate)
+        if self.app.conf.task_always_eager:
+            for item, entry in zip(items, tasks, strict=True):
+                celery_task.apply(entry.get("args"), entry.get("kwargs"), task_id=item.item_id)
+        elif items:
+            self.store(partition_key, items, on_duplicate)
+        return [item.item_id for item in items]
+
+    def store(
+        self, partition: str, items: Sequence[NewItem], on_duplicate: OnDuplicate = "skip"
+    ) -> Enqueued:
+        """Store checked items, then send the triggers they need."""
+        enqueued = self.engine.enqueue(
+            partition, items, on_duplicate=on_duplicate, budget=self.budget
+        )
+        self._publisher.send(enqueued.wake.triggers, PUBLISH_WAIT_SECONDS)
+        return enqueued
+
+    def send_triggers(self, wake: Wake) -> None:
+        """Publish what a script asked for, without waiting for the broker."""
+        self._publisher.send(wake.triggers, 0)
+
+    def ack(self, item_id: str, token: str) -> bool:
+        """Finish an item taken with :meth:`_dequeue`.
+
+        Args:
+            item_id: The item.
+            token: Token of its lease.
+
+        Returns:
+            False when that lease is no longer held; then nothing was changed.
+        """
+        entries.check_text("item_id", item_id, entries.ID_MAX)
+        entries.check_text("token", token, NAME_MAX)
+        settled = self.engine.ack(item_id, token, budget=self.budget)
+        self.send_triggers(settled.wake)
+        return settled.held
+
+    def reclaim(self) -> int:
+        """Put expired leases back.
+
+        Returns:
+            How many there were.
+        """
+        return self.engine.reclaim().count
+
+    def reclaim_and_dispatch(self) -> int:
+        """Put expired leases back and send the triggers that waiting items lack.
+
+        Returns:
+            How many leases had expired.
+
+        Source:
+            ``scripts/reclaim.lua``; one call when nothing has expired and nothing waits.
+        """
+        reclaimed = self.engine.reclaim(budget=self.budget)
+        self._publisher.send(reclaimed.wake.triggers, PUBLISH_WAIT_SECONDS)
+        return reclaimed.count
+
+    def reclaim_and_dispatch_quietly(self) -> None:
+        """Body of the periodic task."""
+        self.reclaim_and_dispatch()
+
+    def reclaim_beat_schedule(self) -> dict[str, dict[str, Any]]:
+        """The Beat entry of the periodic reclaim, for apps that assign ``beat_schedule`` whole.
+
+        Returns:
+            A mapping with one entry; empty without ``reclaim_interval``.
+        """
+        return beat.reclaim_entry(self) if self.reclaim_interval else {}
+
+    def _dequeue(self) -> tuple[str, list[Any], dict[str, Any], str, str, int] | None:
+        """Lease the next item for a loop of one's own.
+
+        Returns:
+            ``(task_name, args, kwargs, item_id, token, timeouts)``, or None when nothing is
+            servable. An item that cannot be decoded becomes a dead letter and the next is taken.
+        """
+        while True:
+            leased = self.engine.lease(holder="dequeue", budget=self.budget)
+            self.send_triggers(leased.wake)
+            if not leased.items:
+                return None
+            lease = leased.items[0]
+            try:
+                payload = decode(lease.body)
+                args, kwargs = payload.call(self.app.conf.accept_content)
+            except UndecodablePayload as exc:
+                self.bury(lease, str(exc))
+                continue
+            return payload.task_name, args, kwargs, lease.item_id, lease.token, lease.timeouts
+
+    def bury(self, lease: Lease, reason: str) -> None:
+        """Move a leased item to the dead letters and log it as an error."""
+        if self.engine.bury(lease.item_id, lease.token, reason).held:
+            logger.error("item %s of queue %r is a dead letter: %s", lease.item_id, self.name,
+                         reason)  # fmt: skip
+
+    @property
+    def task_name(self) -> str | None:
+        """Name of the one task of this queue, None before it is decorated."""
+        return self._task.name if self._task else None
+
+    def _define(self, function: Callable[..., Any], options: dict[str, Any]) -> VTRRTask:
+        if not callable(function):
+            raise ArgumentTypeError("function", function, "a function")
+        name = self.app.gen_task_name(function.__name__, function.__module__)
+        if self._task is not None and self._task.name != name:
+            raise ArgumentError(
+                "function", name,
+                f"the one task of queue {self.name!r}, {self._task.name!r}: triggers are "
+                f"interchangeable, so make one VTRRQueue per task",
+            )  # fmt: skip
+        self._check_limits(options.get("soft_time_limit"), options.get("time_limit"))
+        base = options.pop("base", None) or self.app.Task
+        if not (isinstance(base, type) and issubclass(base, Task)):
+            raise ArgumentTypeError("base", base, "a subclass of celery.Task")
+        fair = type(base.__name__, (FairTask, base), {"abstract": True, "vtrr_queue": self})
+        # Late acknowledgement is Celery's own word for "done when it is done": the lease decides.
+        settings = {"reject_on_worker_lost": True, **options, "acks_late": True}
+        if self._task is not None:
+            self.app._tasks.pop(name, None)  # noqa: SLF001 - module reload: the new function counts
+        proxy = self.app.task(bind=True, base=fair, name=name, shared=False, **settings)(function)
+        self._task = VTRRTask(self, name, function, proxy)
+        return self._task
+
+    def _check_limits(self, soft: Any, hard: Any) -> None:
+        if soft is not None:
+            soft = check_number("soft_time_limit", soft, 0, above=True)
+        if hard is not None:
+            hard = check_number("time_limit", hard, 0, above=True)
+        if hard is not None and hard >= self.lease_seconds:
+            raise ArgumentError(
+                "time_limit", hard,
+                f"less than lease_seconds ({self.lease_seconds:g}), or the item would run twice",
+            )  # fmt: skip
+        limits = [value for value in (soft, hard, self.lease_seconds) if value is not None]
+        if any(a >= b for a, b in zip(limits, limits[1:], strict=False)):
+            warnings.warn(
+                f"queue {self.name!r}: soft_time_limit ({soft}) < time_limit ({hard}) < "
+                f"lease_seconds ({self.lease_seconds:g}) does not hold",
+                UserWarning, stacklevel=4,
+            )  # fmt: skip
+
+    def _install(self) -> None:
+        queues = cast("dict[str, VTRRQueue]", self.app.__dict__.setdefault("vtrr_queues", {}))
+        queues[self.name] = self
+        install_step(self.app)
+        trigger = type("Trigger", (Task,), {
+            "abstract": True,
+            "Strategy": "vtrr_queue.celery.trigger:strategy",
+            "vtrr_queue_name": self.name,
+        })  # fmt: skip
+        self.app.task(name=self.trigger_name, base=trigger, ignore_result=True, shared=False)(
+            _never_runs
+        )
+        if self.reclaim_interval:
+            beat.install_reclaim(self)
+
+
+def _never_runs() -> None:
+    """Body of the trigger task; its strategy turns every message into a permit instead."""

@@ -1,0 +1,161 @@
+"""Decides the fate of a lease when Celery says how a run ended, in the worker's main process.
+
+Invariant: a lease is settled once; acked only when the function returned, raised an ordinary
+exception, or was cancelled by an operator. Process death never acks.
+
+Source: Celery user guide, "Requests and custom requests". ``create_request_cls`` makes a subclass
+that replaces ``on_success``, so that one is wrapped as the subclass is made.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+from billiard.einfo import ExceptionInfo
+from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
+from celery.exceptions import Ignore, Reject, Retry
+from celery.utils.log import get_logger
+from celery.worker import state
+from celery.worker.request import Request
+from kombu.utils.encoding import safe_repr
+
+from vtrr_queue.errors import VTRRError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = get_logger(__name__)
+
+
+class Fate(enum.Enum):
+    """What becomes of a lease."""
+
+    ACK = "ack"
+    """The run is over; the item goes."""
+    CANCELLED = "cancelled"
+    """An operator revoked it; the item goes."""
+    RETRY = "retry"
+    """The item waits for its retry already; nothing to do."""
+    RELEASE = "release"
+    """Put back, not counted: the worker ends or lost its broker."""
+    TIMED_OUT = "timed out"
+    """Put back and counted: the process died or ran out of time."""
+    REJECTED = "rejected"
+    """The function refused it for good; it becomes a dead letter."""
+
+
+def shutting_down() -> bool:
+    """Whether the worker has been told to end."""
+    flags = (state.should_stop, state.should_terminate)
+    return any(flag is not None and flag is not False for flag in flags)
+
+
+class ItemRequest(Request):  # type: ignore[misc]
+    """A Celery request that carries a lease."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Wrap the ``on_success`` of the class Celery generates from this one."""
+        super().__init_subclass__(**kwargs)
+        generated = cls.__dict__.get("on_success")
+        if generated is not None:
+            cls.on_success = _settling(generated)
+
+    def on_accepted(self, pid: int, time_accepted: float) -> None:
+        """Celery's hook: the pool started the run."""
+        self._message.feed.started(self._message.lease)
+        super().on_accepted(pid, time_accepted)
+
+    def on_failure(
+        self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
+    ) -> None:
+        """Celery's hook: the run ended with an exception, or its process died."""
+        fate, exc = self._fate(exc_info)
+        if fate in {Fate.RELEASE, Fate.TIMED_OUT}:
+            state.task_ready(self)
+            self.send_event("task-rejected", requeue=True)
+            self.vtrr_settle(fate, repr(exc))
+            return
+        try:
+            if isinstance(exc, MemoryError):
+                # Celery >= 5.6 re-raises it here and the whole worker ends.
+                state.task_ready(self)
+                self.send_event("task-failed", exception=safe_repr(exc), traceback=None)
+            else:
+                super().on_failure(exc_info, send_failed_event, return_ok)
+        finally:
+            self.vtrr_settle(fate, repr(exc))
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        """Celery's hook: a time limit passed."""
+        if soft:
+            super().on_timeout(soft, timeout)
+            return
+        state.task_ready(self)
+        if not shutting_down():
+            logger.error("Hard time limit (%ss) exceeded for %s[%s]: the item is put back",
+                         timeout, self.name, self.id)  # fmt: skip
+        self.vtrr_settle(Fate.TIMED_OUT, f"hard time limit of {timeout} s")
+
+    def _announce_revoked(self, *args: Any, **kwargs: Any) -> None:
+        super()._announce_revoked(*args, **kwargs)
+        self.vtrr_settle(Fate.CANCELLED, "revoked")
+
+    def vtrr_settle(self, fate: Fate, why: str = "") -> None:
+        """Tell the feeder once how the run ended."""
+        if not self.__dict__.get("_vtrr_settled"):
+            self._vtrr_settled = True
+            self._message.feed.settle(self._message.lease, fate, why)
+
+    def _fate(self, exc_info: Any) -> tuple[Fate, BaseException]:
+        exc = exc_info.exception
+        exc = getattr(exc, "exc", exc) if type(exc).__name__ == "ExceptionWithTraceback" else exc
+        if isinstance(exc, Retry):
+            return Fate.RETRY, exc
+        if isinstance(exc, Ignore):
+            return Fate.ACK, exc
+        if isinstance(exc, Reject):
+            return _rejected(exc), exc
+        if isinstance(exc, TimeLimitExceeded):
+            return Fate.TIMED_OUT, exc
+        if self._already_revoked:
+            return Fate.CANCELLED, exc
+        if self._already_cancelled or _raised_by_shutdown(exc, exc_info):
+            return Fate.RELEASE, exc
+        if isinstance(exc, Terminated):
+            return (Fate.RELEASE if shutting_down() else Fate.CANCELLED), exc
+        if isinstance(exc, WorkerLostError) or not isinstance(exc, Exception):
+            return (Fate.RELEASE if shutting_down() else Fate.TIMED_OUT), exc
+        return Fate.ACK, exc
+
+
+def _rejected(exc: Reject) -> Fate:
+    if isinstance(exc.reason, VTRRError):
+        return Fate.RELEASE  # self.retry() could not store the retry: keep the item
+    return Fate.RELEASE if exc.requeue else Fate.REJECTED
+
+
+def _raised_by_shutdown(exc: BaseException, exc_info: Any) -> bool:
+    """Celery's cold-shutdown handler raises NotImplementedError into a body of the solo pool."""
+    text = str(getattr(exc_info, "traceback", ""))
+    return isinstance(exc, NotImplementedError) and "celery/apps/worker.py" in text
+
+
+def _settling(generated: Callable[..., None]) -> Callable[..., None]:
+    def on_success(self: ItemRequest, result: Any, **kwargs: Any) -> None:
+        """Celery's hook: the pool handed a result over."""
+        if isinstance(result, ExceptionInfo):  # a BaseException in threads, solo or gevent
+            self.on_failure(result)
+            return
+        failed, value, _ = result
+        exc = getattr(value, "exception", None) if failed else None
+        if isinstance(exc, SystemExit | KeyboardInterrupt):
+            self.on_failure(value)
+            return
+        try:
+            generated(self, result, **kwargs)
+        finally:
+            if not failed:
+                self.vtrr_settle(Fate.ACK)
+
+    return on_success

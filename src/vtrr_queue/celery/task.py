@@ -1,0 +1,257 @@
+"""The user's function as an ordinary Celery task whose ``apply_async`` stores items.
+
+Invariant: nothing of ours runs around the function; Celery calls it with a request built from the
+item. A retry moves the item under its token; it never makes a second one.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from celery._state import get_current_worker_task
+from celery.utils.log import get_logger
+
+from vtrr_queue.celery.entries import ID_MAX, PARTITION_MAX, check_number, check_text
+from vtrr_queue.errors import ArgumentTypeError, VTRRError
+from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem, OnDuplicate
+from vtrr_queue.payload import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from celery import Task
+    from celery.result import AsyncResult
+
+    from vtrr_queue.celery.queue import VTRRQueue
+
+logger = get_logger(__name__)
+
+_STORED_HEADERS = (
+    "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
+    "replaced_task_nesting", "stamped_headers", "stamps",
+)  # fmt: skip
+
+
+class FairTask:
+    """Mixin in front of the user's Celery base class."""
+
+    abstract = True
+    Request = "vtrr_queue.celery.request:ItemRequest"
+    vtrr_queue: VTRRQueue
+
+    def apply_async(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        task_id: str | None = None,
+        producer: Any = None,
+        link: Any = None,
+        link_error: Any = None,
+        shadow: str | None = None,
+        **options: Any,
+    ) -> AsyncResult:
+        """Store a call as an item, or move the running item to its retry.
+
+        Args:
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+            task_id: Item id; a UUID when None.
+            producer: Ignored: items do not travel through the broker.
+            link: Signatures to call on success.
+            link_error: Signatures to call on failure.
+            shadow: Name to show instead of the task's.
+            **options: ``partition_key`` (required, except in a retry), ``weight``, ``countdown``
+                or ``eta``, and Celery's own (``chain``, ``chord``, ``group_id``, ``headers``...).
+
+        Returns:
+            The result handle under the item's id.
+
+        Raises:
+            ArgumentError: ``partition_key`` is missing, or a value is out of range.
+            PayloadError: The call cannot be serialised.
+        """
+        task: Any = self
+        if task.app.conf.task_always_eager:
+            options.pop("partition_key", None)
+            options.pop("weight", None)
+            result: AsyncResult = super().apply_async(  # type: ignore[misc]
+                args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
+            return result
+        embed = {"callbacks": _listed(link), "errbacks": _listed(link_error),
+                 "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
+        headers = _headers(task, shadow, options)
+        request = task.request
+        token = getattr(request, "vtrr_token", None)
+        if token and task_id == request.id and options.get("retries"):
+            self._retry(request, token, args, kwargs, embed, headers, options)
+        else:
+            task_id = self._enqueue(task_id, args, kwargs, embed, headers, options)
+        return task.AsyncResult(task_id)
+
+    def _enqueue(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
+                 headers: dict[str, Any], options: dict[str, Any]) -> str:  # fmt: skip
+        task: Any = self
+        partition = check_text("partition_key", options.get("partition_key"), PARTITION_MAX)
+        weight = check_number("weight", options.get("weight", 1), WEIGHT_MIN, WEIGHT_MAX)
+        item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
+        body = encode(
+            task.name, list(args or ()), dict(kwargs or {}), embed=embed, headers=headers,
+            serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
+        )  # fmt: skip
+        delay_ms = round(_delay_seconds(options) * 1000)
+        self.vtrr_queue.store(partition, [NewItem(item_id, body, weight, delay_ms)])
+        return item_id
+
+    def _retry(self, request: Any, token: str, args: Any, kwargs: Any, embed: dict[str, Any],
+               headers: dict[str, Any], options: dict[str, Any]) -> None:  # fmt: skip
+        task: Any = self
+        body = encode(
+            task.name, list(args or ()), dict(kwargs or {}), embed=embed, headers=headers,
+            serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
+        )  # fmt: skip
+        try:
+            moved = self.vtrr_queue.engine.retry(
+                request.id, token, delay_seconds=_delay_seconds(options),
+                retries=int(options["retries"]), body=body,
+            )  # fmt: skip
+        except VTRRError:
+            raise
+        except Exception as exc:
+            message = f"the retry of item {request.id!r} could not be stored: {exc}"
+            raise VTRRError(message) from exc
+        if not moved.held:
+            logger.warning(
+                "retry of %s[%s] dropped: its lease ended and the item runs elsewhere",
+                task.name, request.id,
+            )  # fmt: skip
+
+
+class VTRRTask:
+    """What ``@vtrr.task`` returns.
+
+    Calling it runs the function directly in the caller; :meth:`queue` enqueues.
+
+    Attributes:
+        name: Celery task name, ``module.function``.
+    """
+
+    def __init__(
+        self, vtrr: VTRRQueue, name: str, function: Callable[..., Any], proxy: Any
+    ) -> None:
+        self.name = name
+        self._vtrr, self._proxy = vtrr, proxy
+        self.__wrapped__ = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__module__ = function.__module__
+
+    @property
+    def celery_task(self) -> Task:
+        """The Celery task itself; reading it configures the app."""
+        return self._vtrr.app.tasks[self.name]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function in the caller, without any queue."""
+        return self.celery_task(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<VTRRTask {self.name} on {self._vtrr.name!r}>"
+
+    def queue(
+        self,
+        partition_key: str,
+        tasks: Sequence[dict[str, Any]],
+        *,
+        on_duplicate: OnDuplicate = "skip",
+    ) -> list[str]:
+        """Enqueue calls for one partition; they run in this order.
+
+        Args:
+            partition_key: Whose turn they use (user, tenant, customer).
+            tasks: Dicts with optional ``args`` (list or tuple), ``kwargs`` (dict), ``weight``
+                (0.001 to 1e9, default 1: turns of its partition the item uses) and ``id``
+                (string, else a UUID).
+            on_duplicate: An id that waits or runs already is left alone (``"skip"``) or the
+                whole call is refused (``"error"``).
+
+        Returns:
+            The item ids, in order; ``[]`` for an empty list.
+
+        Raises:
+            ArgumentError: A value is wrong; it names the entry and the key. Nothing was enqueued.
+            ArgumentTypeError: A type is wrong. Nothing was enqueued.
+            PayloadError: An entry cannot be serialised. Nothing was enqueued.
+            DuplicateItem: ``on_duplicate="error"`` and an id is known.
+            EnqueueInterrupted: Redis failed inside a call of more than 500 entries.
+            Unavailable: Redis did not answer.
+        """
+        return self._vtrr.enqueue(self, partition_key, tasks, on_duplicate)
+
+    def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> AsyncResult:
+        """As Celery's ``apply_async``, with ``partition_key=``; see :meth:`FairTask.apply_async`."""
+        return self.celery_task.apply_async(args, kwargs, **options)
+
+    def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """As Celery's ``apply``: run it here and now, return an ``EagerResult``."""
+        return self.celery_task.apply(args, kwargs, **options)
+
+    def s(self, *args: Any, **kwargs: Any) -> Any:
+        """A signature; give it a partition with ``.set(partition_key=...)``."""
+        return self.celery_task.s(*args, **kwargs)
+
+    def si(self, *args: Any, **kwargs: Any) -> Any:
+        """An immutable signature; see :meth:`s`."""
+        return self.celery_task.si(*args, **kwargs)
+
+    def signature(self, *args: Any, **kwargs: Any) -> Any:
+        """As Celery's ``Task.signature``."""
+        return self.celery_task.signature(*args, **kwargs)
+
+    def AsyncResult(self, item_id: str) -> AsyncResult:  # noqa: N802 - Celery's own name
+        """The result handle of an item."""
+        return self.celery_task.AsyncResult(item_id)
+
+
+def _listed(value: Any) -> list[Any] | None:
+    if value is None:
+        return None
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _headers(task: Any, shadow: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
+    given |= options.get("headers") or {}
+    given = {key: value for key, value in given.items() if not key.startswith("vtrr_")}
+    if isinstance(given.get("expires"), datetime):
+        given["expires"] = given["expires"].isoformat()
+    elif isinstance(given.get("expires"), int | float):
+        moment = datetime.now(UTC).timestamp() + given["expires"]
+        given["expires"] = datetime.fromtimestamp(moment, UTC).isoformat()
+    if options.get("group_id"):
+        given["group"] = options["group_id"]
+    if shadow:
+        given["shadow"] = shadow
+    hard, soft = options.get("time_limit"), options.get("soft_time_limit")
+    if hard or soft:
+        given["timelimit"] = [hard, soft]
+    parent = get_current_worker_task()
+    if parent is not None and "root_id" not in given:
+        given["root_id"] = parent.request.root_id or parent.request.id
+        given.setdefault("parent_id", parent.request.id)
+    return given
+
+
+def _delay_seconds(options: dict[str, Any]) -> float:
+    if options.get("countdown") is not None:
+        return max(0.0, check_number("countdown", options["countdown"], -1e10, 1e10))
+    eta = options.get("eta")
+    if eta is None:
+        return 0.0
+    if not isinstance(eta, datetime):
+        raise ArgumentTypeError("eta", eta, "a datetime")
+    moment = eta if eta.tzinfo else eta.replace(tzinfo=UTC)
+    return max(0.0, moment.timestamp() - time.time())

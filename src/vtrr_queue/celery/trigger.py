@@ -1,0 +1,189 @@
+"""Triggers: the payload-free Celery messages that make a worker take one item.
+
+Invariant: publishing is best effort with a bound; a trigger that could not be sent leaves the
+ledger again and is sent later. Items are stored before their triggers are sent.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from celery.utils.log import get_logger
+from kombu import Queue
+
+from vtrr_queue.errors import VTRRError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vtrr_queue.celery.queue import VTRRQueue
+
+logger = get_logger(__name__)
+
+BROKER_TIMEOUT_SECONDS = 2.0
+"""Bound on one read from a Redis broker while publishing, s."""
+
+REPAIR_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Pauses between attempts to send what a failed publish left unsent, s."""
+
+EXPIRES_FACTOR = 10
+"""A trigger expires after this many times the age at which it counts as lost."""
+
+
+def strategy(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
+    """Celery strategy of the trigger task: a permit for one lease, never a run in the pool.
+
+    Args:
+        task: The trigger task.
+        app: The Celery app.
+        consumer: The worker's consumer.
+    """
+    from vtrr_queue.celery.worker import feeder_of  # noqa: PLC0415 - workers only
+
+    feed = feeder_of(consumer).feed(task.vtrr_queue_name)
+
+    def on_trigger(message: Any, body: Any, ack: Any, reject: Any, callbacks: Any, **_: Any) -> None:
+        feed.permit(message.headers["id"], ack)
+
+    return on_trigger
+
+
+class Publisher:
+    """Publishes triggers from a thread of its own, so that a dead broker delays nobody.
+
+    Args:
+        vtrr: The queue whose triggers these are.
+    """
+
+    def __init__(self, vtrr: VTRRQueue) -> None:
+        self._vtrr = vtrr
+        self._pid = 0
+        self._jobs: deque[tuple[Sequence[str], threading.Event]] = deque()
+        self._wake = threading.Event()
+        self._lock = threading.Lock()
+        self._failing = False
+        self._busy_since = 0.0
+        self._connection: Any = None
+
+    def send(self, trigger_ids: Sequence[str], wait_seconds: float) -> bool:
+        """Publish triggers that the ledger holds already.
+
+        Args:
+            trigger_ids: Their ids.
+            wait_seconds: Longest wait for the broker, s; 0 returns at once.
+
+        Returns:
+            Whether they are known to be published.
+        """
+        if not trigger_ids:
+            return True
+        self._ensure_thread()
+        done = threading.Event()
+        self._jobs.append((trigger_ids, done))
+        self._wake.set()
+        if wait_seconds <= 0:
+            return False
+        stuck = self._failing or (
+            self._busy_since and time.monotonic() - self._busy_since > wait_seconds
+        )
+        if not stuck and done.wait(wait_seconds):
+            return not self._failing
+        logger.warning(
+            "broker not reachable: %d triggers of queue %r are sent later, the items are stored",
+            len(trigger_ids), self._vtrr.name,
+        )  # fmt: skip
+        return False
+
+    def _ensure_thread(self) -> None:
+        if self._pid == os.getpid():
+            return
+        with self._lock:
+            if self._pid == os.getpid():
+                return
+            self._jobs, self._wake, self._connection = deque(), threading.Event(), None
+            self._failing, self._busy_since = False, 0.0
+            threading.Thread(
+                target=self._run, name=f"vtrr-triggers-{self._vtrr.name}", daemon=True
+            ).start()
+            self._pid = os.getpid()
+
+    def _run(self) -> None:
+        repairs = 0
+        while True:
+            pause = REPAIR_SECONDS[min(repairs, len(REPAIR_SECONDS)) - 1] if repairs else None
+            if not self._wake.wait(pause) and repairs:
+                repairs = repairs + 1 if not self._repair() else 0
+                continue
+            self._wake.clear()
+            while self._jobs:
+                trigger_ids, done = self._jobs.popleft()
+                if not self._publish(trigger_ids):
+                    repairs = max(repairs, 1)
+                done.set()
+
+    def _repair(self) -> bool:
+        try:
+            wake = self._vtrr.engine.reclaim(budget=self._vtrr.budget).wake
+        except Exception as exc:  # noqa: BLE001 - Redis may be down as well; try again later
+            logger.debug("triggers of %r not repaired: %r", self._vtrr.name, exc)
+            return False
+        return not wake.triggers or self._publish(wake.triggers)
+
+    def _publish(self, trigger_ids: Sequence[str]) -> bool:
+        self._busy_since = time.monotonic()
+        sent = 0
+        try:
+            with self._open() as producer:
+                for trigger_id in trigger_ids:
+                    self._publish_one(producer, trigger_id)
+                    sent += 1
+            self._failing = False
+        except Exception as exc:  # noqa: BLE001 - any transport has errors of its own
+            self._failing = True
+            logger.warning("trigger of queue %r not sent: %r", self._vtrr.name, exc)
+            self._drop_connection()
+            self._forget(trigger_ids[sent:])
+        finally:
+            self._busy_since = 0.0
+        return not self._failing
+
+    def _open(self) -> Any:
+        app = self._vtrr.app
+        if self._connection is None:
+            self._connection = app.connection_for_write(connect_timeout=BROKER_TIMEOUT_SECONDS)
+            if self._connection.transport.driver_type == "redis":
+                options = self._connection.transport_options
+                options.setdefault("socket_timeout", BROKER_TIMEOUT_SECONDS)
+                options.setdefault("socket_connect_timeout", BROKER_TIMEOUT_SECONDS)
+        return app.amqp.Producer(self._connection, auto_declare=False)
+
+    def _publish_one(self, producer: Any, trigger_id: str) -> None:
+        app, vtrr = self._vtrr.app, self._vtrr
+        message = app.amqp.create_task_message(
+            trigger_id, vtrr.trigger_name, expires=EXPIRES_FACTOR * vtrr.budget.timeout_ms / 1000,
+            ignore_result=True,
+        )  # fmt: skip
+        queues = app.amqp.queues
+        queue = queues[vtrr.celery_queue] if vtrr.celery_queue in queues else Queue(
+            vtrr.celery_queue, routing_key=vtrr.celery_queue)  # fmt: skip
+        app.amqp.send_task_message(
+            producer, vtrr.trigger_name, message, queue=queue, declare=[queue], retry=False
+        )
+
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                connection.close()
+        except Exception as exc:  # noqa: BLE001 - it is broken, that is why it goes
+            logger.debug("closing a broken broker connection: %r", exc)
+
+    def _forget(self, trigger_ids: Sequence[str]) -> None:
+        try:
+            self._vtrr.engine.forget_triggers(trigger_ids)
+        except VTRRError as exc:
+            logger.debug("triggers stay in the ledger until they count as lost: %r", exc)

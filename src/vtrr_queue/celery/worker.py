@@ -1,0 +1,204 @@
+"""Feeds a Celery worker: leases items when a pool slot is free and hands them to Celery.
+
+Runs in the worker's main process. What is held lives with the worker, not with the consumer,
+because Celery stops and starts every consumer step when the broker connection drops while the
+pool goes on running (docs/design/0005-feeding-celery.md).
+
+Invariants: no more items are held than the pool has slots; nothing is leased while the worker
+shuts down; when the worker really ends, everything held is released.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from celery import bootsteps, signals
+from celery.utils.log import get_logger
+from celery.worker import state
+
+from vtrr_queue.celery.feed import Feed
+from vtrr_queue.celery.keeper import Keeper
+from vtrr_queue.celery.request import ItemRequest, shutting_down
+
+if TYPE_CHECKING:
+    from vtrr_queue.celery.queue import VTRRQueue
+
+logger = get_logger(__name__)
+
+
+class Feeder:
+    """All queues of one worker process.
+
+    Args:
+        controller: Celery's WorkController.
+        consumer: Its consumer.
+    """
+
+    def __init__(self, controller: Any, consumer: Any) -> None:
+        self.controller, self.consumer = controller, consumer
+        self.app, self.hostname = consumer.app, consumer.hostname
+        self._feeds: dict[str, Feed] = {}
+        self._turn = 0
+        self._ticking = threading.RLock()
+        self._depth = 0
+        self._again = False
+        self._running = False
+        self._signal_read, self._signal_write = os.pipe()
+        os.set_blocking(self._signal_read, False)
+        os.set_blocking(self._signal_write, False)
+        self.keeper = Keeper(self)
+
+    @property
+    def feeds(self) -> list[Feed]:
+        """One feed for each queue of the app; queues made later join in."""
+        queues: dict[str, VTRRQueue] = self.app.__dict__.get("vtrr_queues", {})
+        for name, vtrr in list(queues.items()):
+            if name not in self._feeds or self._feeds[name].vtrr is not vtrr:
+                self._feeds[name] = Feed(vtrr, self)
+        return list(self._feeds.values())
+
+    def feed(self, name: str) -> Feed:
+        """The feed of one queue, by the queue's name."""
+        return next(feed for feed in self.feeds if feed.vtrr.name == name)
+
+    def accepting(self) -> bool:
+        """Whether items may be leased: the event loop runs and the worker is to go on."""
+        running = self.consumer.blueprint.state == bootsteps.RUN
+        return self._running and running and not shutting_down()
+
+    def free_slots(self) -> int:
+        """Pool slots that neither an item nor a running plain task uses."""
+        pool = self.consumer.pool
+        slots = getattr(self.controller, "max_concurrency", None)
+        if not slots:
+            slots = pool.limit if getattr(pool, "is_green", False) else pool.num_processes
+        others = sum(not isinstance(r, ItemRequest) for r in tuple(state.active_requests))
+        return int(slots) - others - sum(len(feed.held) for feed in self._feeds.values())
+
+    def wake(self) -> None:
+        """Ask for a tick from any thread."""
+        if self.consumer.hub is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._signal_write, b"x")
+        elif type(self.consumer.pool).__module__.endswith("solo"):
+            self.consumer.call_soon(self.tick)
+        else:
+            self.keeper.ask_tick()
+
+    def tick(self) -> None:
+        """Settle what ended and lease what fits; runs where Celery wants its calls.
+
+        A run of the solo pool ends inside this call: it only asks for another round.
+        """
+        with self._ticking:
+            self._again = True
+            if self._depth:
+                return
+            self._depth += 1
+            try:
+                while self._again:
+                    self._again = False
+                    self._round()
+            finally:
+                self._depth -= 1
+
+    def start(self) -> None:
+        """The consumer is up: for the first time, or again after a broker outage."""
+        self._running = True
+        for feed in self.feeds:
+            feed.consumer_started()
+        self.keeper.start()
+        if self.consumer.hub is None:
+            self.wake()
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Watch the wake-up pipe; Celery calls this at each start of its loop."""
+        hub.add_reader(self._signal_read, self._on_signal)
+        self.wake()
+
+    def stop(self) -> None:
+        """The consumer goes down: the pool may go on, so nothing is released."""
+        self._running = False
+        if self.consumer.hub is not None:
+            with contextlib.suppress(Exception):
+                self.consumer.hub.remove(self._signal_read)
+        for feed in self._feeds.values():
+            feed.consumer_stopped()
+
+    def end(self) -> None:
+        """The worker ends and its pool is gone: give back everything."""
+        self._running = False
+        self.keeper.stop()
+        for feed in self._feeds.values():
+            feed.end()
+
+    def _on_signal(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._signal_read, 4096)
+        self.tick()
+
+    def _round(self) -> None:
+        feeds = self.feeds
+        self._turn += 1
+        for at in range(len(feeds)):
+            feed = feeds[(at + self._turn) % len(feeds)]
+            if feed.run(self.free_slots() if self.accepting() else 0):
+                self._again = True
+
+
+def feeder_of(consumer: Any) -> Feeder:
+    """The feeder of a worker process, made on first use.
+
+    Args:
+        consumer: The worker's consumer.
+    """
+    controller = consumer.controller
+    feeder = controller.__dict__.get("vtrr_feeder")
+    if feeder is None:
+        feeder = controller.vtrr_feeder = Feeder(controller, consumer)
+    return feeder
+
+
+class FeederStep(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Consumer bootstep that starts, stops and ends the feeder."""
+
+    label = "VTRR"
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def start(self, c: Any) -> None:
+        """Celery's hook: the broker connection is up."""
+        feeder_of(c).start()
+
+    def register_with_event_loop(self, c: Any, hub: Any) -> None:
+        """Celery's hook: the event loop starts."""
+        feeder_of(c).register_with_event_loop(hub)
+
+    def stop(self, c: Any) -> None:
+        """Celery's hook: the consumer stops, for good or until the broker is back."""
+        feeder_of(c).stop()
+
+    def terminate(self, c: Any) -> None:
+        """Celery's hook: the consumer stops at once."""
+        self.stop(c)
+
+    def shutdown(self, c: Any) -> None:
+        """Celery's hook: every worker step has stopped, the pool included."""
+        feeder_of(c).end()
+
+
+def install_step(app: Any) -> None:
+    """Add the bootstep to every worker of the app, once."""
+    app.steps["consumer"].add(FeederStep)
+
+
+def _mask_signals_in_child(**_: Any) -> None:
+    from celery import current_app  # noqa: PLC0415
+
+    for vtrr in current_app.__dict__.get("vtrr_queues", {}).values():
+        vtrr.engine.client.mask_signals = True
+
+
+signals.worker_process_init.connect(_mask_signals_in_child, weak=False)
