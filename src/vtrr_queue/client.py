@@ -18,15 +18,19 @@ import redis
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     BusyLoadingError,
-    ConnectionError as RedisConnectionError,
     NoScriptError,
     ReadOnlyError,
     ResponseError,
+)
+from redis.exceptions import (
+    ConnectionError as RedisConnectionError,
+)
+from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 from redis.retry import Retry
 
-from vtrr_queue.errors import ArgumentError, ArgumentTypeError, ReplyMismatch, Unavailable
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError, Refused, ReplyMismatch, Unavailable
 from vtrr_queue.scripting import load
 
 if TYPE_CHECKING:
@@ -50,8 +54,12 @@ _AGAIN = (RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyErr
 _AGAIN_WORDS = ("MASTERDOWN", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "UNBLOCKED")
 _MASKED = {signal.SIGTERM} | ({signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set())
 
+SHORTEST_REPLY = 3
+"""Status, echo and server time stand in every reply."""
+
 Reply = list[Any]
-Arguments = "Callable[[int], Sequence[Any]]"
+Call = tuple[str, str, "Callable[[int], Sequence[Any]]"]
+"""Script name, echo, and what gives the arguments after the echo for an attempt's number."""
 
 
 def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
@@ -147,13 +155,13 @@ class ScriptClient:
 
         Raises:
             Unavailable: No attempt was answered.
-            redis.exceptions.ResponseError: The server refused the script.
+            Refused: The server refused the script.
         """
         return self.call_many([(name, echo, arguments)])[0]
 
     def call_many(
         self,
-        calls: Sequence[tuple[str, str, Callable[[int], Sequence[Any]]]],
+        calls: Sequence[Call],
     ) -> list[Reply]:
         """Run several scripts in one round trip; each must be safe to repeat.
 
@@ -165,8 +173,9 @@ class ScriptClient:
 
         Raises:
             Unavailable: No attempt was answered.
+            Refused: The server refused a script.
         """
-        last: BaseException | None = None
+        last: Exception | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS)) - 1])
@@ -177,10 +186,9 @@ class ScriptClient:
                 last = exc
             except ResponseError as exc:
                 if not str(exc).startswith(_AGAIN_WORDS):
-                    raise
+                    raise Refused(calls[0][0], exc) from exc
                 last = exc
-        assert last is not None
-        raise Unavailable(calls[0][0], ATTEMPTS, last) from last
+        raise Unavailable(calls[0][0], ATTEMPTS, last)
 
     def read(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Run read-only commands in one round trip.
@@ -191,7 +199,7 @@ class ScriptClient:
         Raises:
             Unavailable: No attempt was answered.
         """
-        last: BaseException | None = None
+        last: Exception | None = None
         for _ in range(ATTEMPTS):
             try:
                 with self._masked(), self._connection() as connection:
@@ -199,8 +207,33 @@ class ScriptClient:
                     return [connection.read_response() for _ in commands]
             except _AGAIN as exc:
                 last = exc
-        assert last is not None
-        raise Unavailable(str(commands[0][0]), ATTEMPTS, last) from last
+        raise Unavailable(str(commands[0][0]), ATTEMPTS, last)
+
+    def hear(self, channel: str) -> Iterator[bytes | None]:
+        """Subscribe to a channel and yield what is published, None at each quiet second.
+
+        The first None says that the subscription stands.
+
+        Args:
+            channel: Publish/subscribe channel.
+
+        Raises:
+            Unavailable: The connection broke; hints were perhaps missed.
+        """
+        listener = redis.Redis(connection_pool=self.pool).pubsub()
+        try:
+            listener.subscribe(channel)
+            while True:
+                message = listener.get_message(timeout=self.socket_timeout / 2)
+                if message is None or message["type"] == "subscribe":
+                    yield None
+                elif message["type"] == "message":
+                    yield message["data"]
+        except (redis.RedisError, OSError, ValueError) as exc:
+            raise Unavailable("subscribe", 1, exc) from exc
+        finally:
+            with contextlib.suppress(Exception):
+                listener.close()
 
     def close(self) -> None:
         """Close every idle connection; the client stays usable."""
@@ -208,7 +241,7 @@ class ScriptClient:
 
     def _once(
         self,
-        calls: Sequence[tuple[str, str, Callable[[int], Sequence[Any]]]],
+        calls: Sequence[Call],
         attempt: int,
     ) -> list[Reply]:
         packed = [self._command(name, (echo, *make(attempt))) for name, echo, make in calls]
@@ -239,7 +272,7 @@ class ScriptClient:
     def _checked(self, name: str, echo: str, reply: Any) -> Reply:
         if isinstance(reply, Exception):
             raise reply
-        if not isinstance(reply, list) or len(reply) < 3 or reply[1] != echo.encode():
+        if not isinstance(reply, list) or len(reply) < SHORTEST_REPLY or reply[1] != echo.encode():
             raise ReplyMismatch(name, echo, reply[1] if isinstance(reply, list) else reply)
         reply[0] = reply[0].decode()
         if isinstance(reply[2], int) and reply[2]:

@@ -18,13 +18,13 @@ from vtrr_queue.errors import (
     DuplicateItem,
     EnqueueInterrupted,
     LeaseLost,
+    Refused,
     SchemaMismatch,
     Unavailable,
 )
 from vtrr_queue.keys import SCHEMA, QueueKeys
 from vtrr_queue.model import (
     Enqueued,
-    Lease,
     Leased,
     NewItem,
     OnDuplicate,
@@ -32,19 +32,20 @@ from vtrr_queue.model import (
     ReclaimPosition,
     Settled,
     TriggerBudget,
-    Wake,
+)
+from vtrr_queue.records import (
+    CHUNK_ITEMS,
+    chunks_of,
+    format_number,
+    read_lease,
+    read_wake,
+    trigger_arguments,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vtrr_queue.client import Reply
-
-CHUNK_ITEMS = 500
-"""Most items one enqueue script stores, so that it blocks the server for about a millisecond."""
-
-CHUNK_BYTES = 1_000_000
-"""Most body bytes one enqueue script stores."""
+    from vtrr_queue.client import Call, Reply
 
 RECLAIM_BATCH = 100
 """Most leases and delayed items one reclaim script looks at."""
@@ -111,9 +112,10 @@ class Engine:
         Source:
             ``scripts/enqueue.lua``.
         """
-        chunks = list(_chunks(items))
+        chunks = chunks_of(items)
+        ids = [item.item_id for item in items]
         if on_duplicate == "error" and len(chunks) > 1:
-            known = self.known([item.item_id for item in items])
+            known = self.known(ids)
             if known:
                 raise DuplicateItem(known)
         duplicates: list[str] = []
@@ -126,15 +128,13 @@ class Engine:
                 reply = self._enqueue_chunk(
                     partition, chunk, on_duplicate, budget if last else NO_TRIGGERS, prefix
                 )
-            except Unavailable as exc:
-                ids = [item.item_id for item in items]
+            except (Unavailable, Refused) as exc:
                 if done:
                     raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
                 raise
             duplicates += [item_id.decode() for item_id in reply[6:]]
             done += len(chunk)
-        ids = tuple(item.item_id for item in items)
-        return Enqueued(ids, tuple(duplicates), _wake(reply, prefix))
+        return Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, prefix))
 
     def lease(
         self,
@@ -170,12 +170,12 @@ class Engine:
     def lease_call(
         self, *, count: int, holder: str, trigger_id: str = "", budget: TriggerBudget = NO_TRIGGERS
     ) -> tuple[
-        tuple[str, str, Callable[[int], Sequence[Any]]],
+        Call,
         Callable[[Reply], Leased],
     ]:
         """The script call of :meth:`lease` and the reader of its reply, to send it with others."""
         tokens = [secrets.token_hex(16) for _ in range(count)]
-        triggers = _trigger_arguments(budget)
+        triggers = trigger_arguments(budget)
 
         def arguments(attempt: int) -> Sequence[Any]:
             now = self.client.server_now_ms()
@@ -193,7 +193,7 @@ class Engine:
             leases = tuple(
                 read_lease(*fields[at : at + 4]) for at in range(0, len(fields), 4)
             ) if reply[0] == "leased" else ()  # fmt: skip
-            return Leased(leases, _wake(reply, triggers[2]))
+            return Leased(leases, read_wake(reply, triggers[2]))
 
         return ("lease", tokens[0], arguments), finish
 
@@ -217,11 +217,11 @@ class Engine:
     def ack_call(
         self, item_id: str, token: str, *, budget: TriggerBudget = NO_TRIGGERS
     ) -> tuple[
-        tuple[str, str, Callable[[int], Sequence[Any]]],
+        Call,
         Callable[[Reply], Settled],
     ]:
         """The script call of :meth:`ack` and the reader of its reply."""
-        triggers = _trigger_arguments(budget)
+        triggers = trigger_arguments(budget)
         call = ("ack", token, lambda attempt: (attempt, item_id, *triggers))
         return call, lambda reply: self._settled(reply, "acked", triggers[2])
 
@@ -272,7 +272,7 @@ class Engine:
             ``scripts/release.lua``.
         """
         where = position or (self.reclaim_position if timed_out else "front")
-        triggers = _trigger_arguments(budget)
+        triggers = trigger_arguments(budget)
         reply = self.client.call(
             "release",
             token,
@@ -329,13 +329,10 @@ class Engine:
         total = 0
         sent: tuple[str, ...] = ()
         while True:
-            echo, triggers = secrets.token_hex(8), _trigger_arguments(budget)
-            arguments = (RECLAIM_BATCH, self.reclaim_position, *triggers, self._ready_channel)
-            reply = self._check(
-                self.client.call("reclaim", echo, lambda attempt, a=arguments: (attempt, *a)),
-            )
+            echo, triggers = secrets.token_hex(8), trigger_arguments(budget)
+            reply = self._check(self.client.call("reclaim", echo, self._reclaim_call(triggers)))
             expired, promoted = int(reply[6]), int(reply[7])
-            wake = _wake(reply, triggers[2])
+            wake = read_wake(reply, triggers[2])
             total, sent = total + expired, sent + wake.triggers
             if max(expired, promoted) < RECLAIM_BATCH:
                 return Reclaimed(total, replace(wake, triggers=sent))
@@ -388,55 +385,15 @@ class Engine:
             raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
         return reply
 
+    def _reclaim_call(self, triggers: tuple[int, int, str]) -> Callable[[int], Sequence[Any]]:
+        rest = (RECLAIM_BATCH, self.reclaim_position, *triggers, self._ready_channel)
+        return lambda attempt: (attempt, *rest)
+
     def _settled(self, reply: Reply, status: str, prefix: str) -> Settled:
         self._check(reply)
-        return Settled(reply[0] == status, _wake(reply, prefix))
+        return Settled(reply[0] == status, read_wake(reply, prefix))
 
     def _check(self, reply: Reply) -> Reply:
         if reply[0] == "schema":
             raise SchemaMismatch(reply[2].decode(), SCHEMA, self.keys.prefix)
         return reply
-
-
-def format_number(value: float) -> str:
-    """A number as scripts and records carry it: short, exact, never in words."""
-    return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def read_lease(item_id: bytes, token: bytes, expiry: bytes, record: bytes) -> Lease:
-    """Build a :class:`Lease` from a reply."""
-    partition, weight, timeouts, retries, body = read_record(record)
-    return Lease(
-        item_id=item_id.decode(), token=token.decode(), partition=partition,
-        timeouts=timeouts, retries=retries, expires_at_ms=int(expiry), weight=weight, body=body,
-    )  # fmt: skip
-
-
-def read_record(record: bytes) -> tuple[str, float, int, int, bytes]:
-    """Take a task record apart: partition, weight, timeouts, retries, body."""
-    weight, timeouts, retries, length, rest = record.split(b" ", 4)
-    at = int(length)
-    return rest[:at].decode(), float(weight), int(timeouts), int(retries), rest[at:]
-
-
-def _trigger_arguments(budget: TriggerBudget) -> tuple[int, int, str]:
-    prefix = secrets.token_hex(8) if budget.max_outstanding else ""
-    return budget.max_outstanding, budget.timeout_ms, prefix
-
-
-def _wake(reply: Reply, prefix: str) -> Wake:
-    due = int(reply[5]) if reply[5] else None
-    triggers = tuple(f"{prefix}-{n}" for n in range(1, int(reply[3]) + 1))
-    return Wake(triggers, due, int(reply[2]), int(reply[4]))
-
-
-def _chunks(items: Sequence[NewItem]) -> list[list[NewItem]]:
-    chunks: list[list[NewItem]] = []
-    size = CHUNK_BYTES
-    for item in items:
-        size += len(item.body)
-        if size > CHUNK_BYTES or len(chunks[-1]) == CHUNK_ITEMS:
-            chunks.append([])
-            size = len(item.body)
-        chunks[-1].append(item)
-    return chunks

@@ -11,6 +11,7 @@
     |-- PayloadError (also ValueError)       a payload cannot be serialised
     |-- UndecodablePayload                   a stored payload cannot be read
     |-- SchemaMismatch                       the keys belong to another layout
+    |-- Refused                              the server refused a script (no memory, no right)
     |-- ReplyMismatch                        a reply does not answer the call
     `-- Unavailable                          Redis did not answer in time
 """
@@ -21,6 +22,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+SHOWN = 5
+"""Most ids an error message spells out."""
 
 
 class VTRRError(Exception):
@@ -90,8 +94,8 @@ class DuplicateItem(VTRRError):
 
     def __init__(self, item_ids: Sequence[str]) -> None:
         self.item_ids = list(item_ids)
-        shown = ", ".join(repr(i) for i in self.item_ids[:5])
-        more = f" and {len(self.item_ids) - 5} more" if len(self.item_ids) > 5 else ""
+        shown = ", ".join(repr(i) for i in self.item_ids[:SHOWN])
+        more = f" and {len(self.item_ids) - SHOWN} more" if len(self.item_ids) > SHOWN else ""
         super().__init__(f"already waiting or running: {shown}{more}")
 
 
@@ -147,6 +151,19 @@ class SchemaMismatch(VTRRError):
         )
 
 
+class Refused(VTRRError):
+    """The server refused a script; nothing was changed by it.
+
+    Args:
+        script: Script that was called.
+        cause: What the server said: out of memory, no permission, a key of another type.
+    """
+
+    def __init__(self, script: str, cause: Exception) -> None:
+        self.script, self.cause = script, cause
+        super().__init__(f"{script}: Redis refused: {cause}")
+
+
 class ReplyMismatch(VTRRError):
     """A reply answers another call; the connection was dropped.
 
@@ -170,7 +187,7 @@ class Unavailable(VTRRError):
         cause: The last error.
     """
 
-    def __init__(self, script: str, attempts: int, cause: BaseException) -> None:
+    def __init__(self, script: str, attempts: int, cause: BaseException | None) -> None:
         self.script, self.attempts, self.cause = script, attempts, cause
         super().__init__(f"{script}: Redis did not answer in {attempts} attempts: {cause}")
 

@@ -1,6 +1,6 @@
-"""Turns a call into opaque bytes and back, with Celery's own serialisers.
+r"""Turns a call into opaque bytes and back, with Celery's own serialisers.
 
-Layout: ``task name \\n content \\n headers \\n message body``. ``content`` is ``j`` for JSON in
+Layout: ``task name \n content \n headers \n message body``. ``content`` is ``j`` for JSON in
 UTF-8, else ``type;encoding``; ``headers`` is a JSON object or empty; the message body is what a
 Celery protocol 2 message carries: the serialised ``[args, kwargs, embed]``. Scripts never look
 inside, because Lua's cjson turns an empty list into ``{}`` and loses digits of large integers.
@@ -117,9 +117,7 @@ def decode(stored: bytes) -> Payload:
     """
     try:
         task_name, content, head, body = stored.split(b"\n", 3)
-        content_type, encoding = (
-            _JSON if content == b"j" else tuple(content.decode().split(";", 1))
-        )
+        content_type, encoding = _JSON if content == b"j" else tuple(content.decode().split(";", 1))
         headers = json.loads(head) if head else {}
         return Payload(task_name.decode(), content_type, encoding, headers, body)
     except (ValueError, AttributeError) as exc:

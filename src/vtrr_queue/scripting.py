@@ -116,28 +116,22 @@ def parse_header(source: str) -> Header:
     Raises:
         ValueError: It names a key or an argument type that does not exist.
     """
-    tags: dict[str, list[str]] = {}
     lines = source.splitlines()
-    for line in lines:
-        if not line.startswith("--"):
-            break
-        found = _TAG.match(line)
-        if found:
-            tags.setdefault(found[1], []).append(found[2])
-    keys = dict(_split(text, 2) for text in tags.get("key", ()))
-    arguments = tuple(_split(text, 3) for text in tags.get("arg", ()))
-    for key in keys:
-        if key not in SCRIPT_KEYS:
-            message = f"unknown key {key!r} in {lines[0]!r}"
-            raise ValueError(message)
-    for argument in arguments:
-        if argument[1] not in _ARGUMENT:
-            message = f"unknown type {argument[1]!r} of {argument[0]!r}"
-            raise ValueError(message)
+    tags = _tags(lines)
+    keys = dict(_first_word(text) for text in tags.get("key", ()))
+    arguments: list[tuple[str, str, str]] = []
+    for text in tags.get("arg", ()):
+        argument, rest = _first_word(text)
+        arguments.append((argument, *_first_word(rest)))
+    unknown = [key for key in keys if key not in SCRIPT_KEYS]
+    unknown += [kind for _, kind, _ in arguments if kind not in _ARGUMENT]
+    if unknown:
+        message = f"unknown key or type {unknown[0]!r} in {lines[0]!r}"
+        raise ValueError(message)
     return Header(
         summary=lines[0].removeprefix("--- "),
         keys=keys,
-        arguments=arguments,
+        arguments=tuple(arguments),
         rest=tags["rest"][0].split()[0] if "rest" in tags else "",
         includes=tuple(tags.get("include", ())),
         returns=" ".join(tags.get("return", ())),
@@ -158,9 +152,20 @@ def _ordered(name: str, includes: tuple[str, ...], path: tuple[str, ...] = ()) -
     return ordered
 
 
-def _split(text: str, count: int) -> tuple[str, ...]:
-    words = text.split(None, count - 1)
-    return tuple(words + [""] * (count - len(words)))
+def _tags(lines: list[str]) -> dict[str, list[str]]:
+    tags: dict[str, list[str]] = {}
+    for line in lines:
+        if not line.startswith("--"):
+            break
+        found = _TAG.match(line)
+        if found:
+            tags.setdefault(found[1], []).append(found[2])
+    return tags
+
+
+def _first_word(text: str) -> tuple[str, str]:
+    word, _, rest = text.partition(" ")
+    return word, rest.strip()
 
 
 def _body(source: str) -> str:

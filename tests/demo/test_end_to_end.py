@@ -91,6 +91,7 @@ def test_a_dead_worker_is_a_failure_with_its_log(start_demo):
     assert demo.wait(20) == 1
     assert "the plain worker ended with exit code -9" in demo.err
     assert "end of plain-worker.log" in demo.err
+    assert "Ready to accept connections" in demo.err  # what a log says, here Valkey's
     demo.assert_nothing_left()
 
 

@@ -47,9 +47,7 @@ def install_reclaim(vtrr: VTRRQueue) -> None:
     app, name = vtrr.app, vtrr.reclaim_name
     app.task(name=name, ignore_result=True, shared=False)(vtrr.reclaim_and_dispatch_quietly)
     entry = reclaim_entry(vtrr)[name]
-    app.add_periodic_task(
-        entry["schedule"], app.signature(name), name=name, **entry["options"]
-    )
+    app.add_periodic_task(entry["schedule"], app.signature(name), name=name, **entry["options"])
 
     def mend(sender: Any = None, **_: Any) -> None:
         scheduler = getattr(sender, "scheduler", None)

@@ -144,14 +144,7 @@ def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> Ne
         if key not in ENTRY_KEYS:
             allowed = ", ".join(ENTRY_KEYS)
             raise ArgumentError(f"{name}[{key!r}]", entry[key], f"left out: allowed are {allowed}")
-    args, kwargs = entry.get("args", ()), entry.get("kwargs", {})
-    if not isinstance(args, list | tuple):
-        raise ArgumentTypeError(f"{name}['args']", args, "a list or tuple")
-    if not isinstance(kwargs, dict):
-        raise ArgumentTypeError(f"{name}['kwargs']", kwargs, "a dict")
-    for key in kwargs:
-        if not isinstance(key, str):
-            raise ArgumentTypeError(f"{name}['kwargs'] key", key, "a string")
+    args, kwargs = _read_arguments(name, entry)
     weight = check_number(f"{name}['weight']", entry.get("weight", 1), WEIGHT_MIN, WEIGHT_MAX)
     item_id = str(uuid.uuid4())
     if "id" in entry:
@@ -162,6 +155,20 @@ def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> Ne
         part = _culprit(args, serializer)
         raise PayloadError(f"{name}[{part!r}]", exc.cause) from exc
     return NewItem(item_id, body, weight)
+
+
+def _read_arguments(
+    name: str, entry: Mapping[str, Any]
+) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+    args, kwargs = entry.get("args", ()), entry.get("kwargs", {})
+    if not isinstance(args, list | tuple):
+        raise ArgumentTypeError(f"{name}['args']", args, "a list or tuple")
+    if not isinstance(kwargs, dict):
+        raise ArgumentTypeError(f"{name}['kwargs']", kwargs, "a dict")
+    for key in kwargs:
+        if not isinstance(key, str):
+            raise ArgumentTypeError(f"{name}['kwargs'] key", key, "a string")
+    return args, kwargs
 
 
 def _culprit(args: Any, serializer: str) -> str:

@@ -7,13 +7,11 @@ Invariant: while a worker runs, expired leases, due items and lost triggers are 
 
 from __future__ import annotations
 
-import contextlib
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import redis
 from celery.utils.log import get_logger
 
 from vtrr_queue.errors import VTRRError
@@ -118,7 +116,7 @@ class Keeper:
         if self._feeder.accepting():
             self._feeder.wake()
         else:
-            feed.flush()
+            self._feeder.flush(feed)
 
     def _look(self, feed: Feed) -> None:
         name = feed.vtrr.name
@@ -145,28 +143,22 @@ class Keeper:
 
     def _hear(self, feed: Feed) -> None:
         """Wait for hints on the queue's channel; on a lost connection ask, then listen again."""
-        client = feed.vtrr.engine.client
+        engine = feed.vtrr.engine
         while not self._stopped.is_set():
-            listener = redis.Redis(connection_pool=client.pool).pubsub()
             try:
-                listener.subscribe(feed.vtrr.engine.keys.wake_channel)
                 self._look_soon(feed)
-                while not self._stopped.is_set():
-                    self._heard(feed, listener.get_message(timeout=client.socket_timeout / 2))
-            except (redis.RedisError, OSError, ValueError) as exc:
+                for hint in engine.client.hear(engine.keys.wake_channel):
+                    if self._stopped.is_set():
+                        return
+                    self._heard(feed, hint)
+            except VTRRError as exc:
                 logger.debug("queue %r: not listening: %r", feed.vtrr.name, exc)
-                self._look_soon(feed)
                 self._stopped.wait(1.0)
-            finally:
-                with contextlib.suppress(Exception):
-                    listener.close()
 
-    def _heard(self, feed: Feed, message: Any) -> None:
-        if not message or message["type"] != "message":
-            return
-        if message["data"] == b"ready":
+    def _heard(self, feed: Feed, hint: bytes | None) -> None:
+        if hint == b"ready":
             feed.hint()
-        else:
+        elif hint is not None:
             self._look_soon(feed)
 
     def _look_soon(self, feed: Feed) -> None:

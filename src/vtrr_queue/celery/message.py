@@ -37,9 +37,7 @@ class ItemMessage:
         feed: Told when the run starts and how it ends.
     """
 
-    def __init__(
-        self, lease: Lease, payload: Payload, accept: Iterable[str], feed: Feed
-    ) -> None:
+    def __init__(self, lease: Lease, payload: Payload, accept: Iterable[str], feed: Feed) -> None:
         self.lease, self.feed = lease, feed
         self.body, self.content_type = payload.body, payload.content_type
         self.content_encoding = payload.content_encoding

@@ -5,6 +5,7 @@ Invariant: making one neither talks to Redis nor configures the Celery app.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
@@ -296,7 +297,7 @@ class VTRRQueue:
                 f"less than lease_seconds ({self.lease_seconds:g}), or the item would run twice",
             )  # fmt: skip
         limits = [value for value in (soft, hard, self.lease_seconds) if value is not None]
-        if any(a >= b for a, b in zip(limits, limits[1:], strict=False)):
+        if any(a >= b for a, b in itertools.pairwise(limits)):
             warnings.warn(
                 f"queue {self.name!r}: soft_time_limit ({soft}) < time_limit ({hard}) < "
                 f"lease_seconds ({self.lease_seconds:g}) does not hold",

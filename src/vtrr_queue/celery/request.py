@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from billiard.einfo import ExceptionInfo
 from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
-from celery.exceptions import Ignore, Reject, Retry
+from celery.exceptions import Reject, Retry
 from celery.utils.log import get_logger
 from celery.worker import state
 from celery.worker.request import Request
@@ -51,7 +51,7 @@ def shutting_down() -> bool:
     return any(flag is not None and flag is not False for flag in flags)
 
 
-class ItemRequest(Request):  # type: ignore[misc]
+class ItemRequest(Request):
     """A Celery request that carries a lease."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -110,23 +110,22 @@ class ItemRequest(Request):  # type: ignore[misc]
     def _fate(self, exc_info: Any) -> tuple[Fate, BaseException]:
         exc = exc_info.exception
         exc = getattr(exc, "exc", exc) if type(exc).__name__ == "ExceptionWithTraceback" else exc
-        if isinstance(exc, Retry):
-            return Fate.RETRY, exc
-        if isinstance(exc, Ignore):
-            return Fate.ACK, exc
-        if isinstance(exc, Reject):
-            return _rejected(exc), exc
         if isinstance(exc, TimeLimitExceeded):
             return Fate.TIMED_OUT, exc
-        if self._already_revoked:
-            return Fate.CANCELLED, exc
+        if isinstance(exc, Terminated | WorkerLostError) or not isinstance(exc, Exception):
+            return self._fate_of_death(exc), exc
         if self._already_cancelled or _raised_by_shutdown(exc, exc_info):
             return Fate.RELEASE, exc
-        if isinstance(exc, Terminated):
-            return (Fate.RELEASE if shutting_down() else Fate.CANCELLED), exc
-        if isinstance(exc, WorkerLostError) or not isinstance(exc, Exception):
-            return (Fate.RELEASE if shutting_down() else Fate.TIMED_OUT), exc
-        return Fate.ACK, exc
+        if isinstance(exc, Retry):
+            return Fate.RETRY, exc
+        return (_rejected(exc) if isinstance(exc, Reject) else Fate.ACK), exc
+
+    def _fate_of_death(self, exc: BaseException) -> Fate:
+        if self._already_revoked:
+            return Fate.CANCELLED
+        if self._already_cancelled or shutting_down():
+            return Fate.RELEASE
+        return Fate.CANCELLED if isinstance(exc, Terminated) else Fate.TIMED_OUT
 
 
 def _rejected(exc: Reject) -> Fate:

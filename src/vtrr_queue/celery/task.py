@@ -82,7 +82,7 @@ class FairTask:
             return result
         embed = {"callbacks": _listed(link), "errbacks": _listed(link_error),
                  "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
-        headers = _headers(task, shadow, options)
+        headers = _headers(shadow, options)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
@@ -192,7 +192,7 @@ class VTRRTask:
         return self._vtrr.enqueue(self, partition_key, tasks, on_duplicate)
 
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> AsyncResult:
-        """As Celery's ``apply_async``, with ``partition_key=``; see :meth:`FairTask.apply_async`."""
+        """As Celery's, with ``partition_key=``; see :meth:`FairTask.apply_async`."""
         return self.celery_task.apply_async(args, kwargs, **options)
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
@@ -222,7 +222,7 @@ def _listed(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _headers(task: Any, shadow: str | None, options: dict[str, Any]) -> dict[str, Any]:
+def _headers(shadow: str | None, options: dict[str, Any]) -> dict[str, Any]:
     given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
     given |= options.get("headers") or {}
     given = {key: value for key, value in given.items() if not key.startswith("vtrr_")}

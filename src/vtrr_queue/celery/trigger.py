@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from celery.utils.log import get_logger
-from kombu import Queue
+from kombu.entity import Queue
 
 from vtrr_queue.errors import VTRRError
 
@@ -46,7 +46,9 @@ def strategy(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
 
     feed = feeder_of(consumer).feed(task.vtrr_queue_name)
 
-    def on_trigger(message: Any, body: Any, ack: Any, reject: Any, callbacks: Any, **_: Any) -> None:
+    def on_trigger(
+        message: Any, body: Any, ack: Any, reject: Any, callbacks: Any, **_: Any
+    ) -> None:
         feed.permit(message.headers["id"], ack)
 
     return on_trigger

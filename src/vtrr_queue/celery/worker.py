@@ -105,6 +105,14 @@ class Feeder:
             finally:
                 self._depth -= 1
 
+    def flush(self, feed: Feed) -> None:
+        """Settle what ended from another thread, unless a tick is under way."""
+        if self._ticking.acquire(blocking=False):
+            try:
+                feed.flush()
+            finally:
+                self._ticking.release()
+
     def start(self) -> None:
         """The consumer is up: for the first time, or again after a broker outage."""
         self._running = True
@@ -132,8 +140,9 @@ class Feeder:
         """The worker ends and its pool is gone: give back everything."""
         self._running = False
         self.keeper.stop()
-        for feed in self._feeds.values():
-            feed.end()
+        with self._ticking:
+            for feed in self._feeds.values():
+                feed.end()
 
     def _on_signal(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -156,13 +165,13 @@ def feeder_of(consumer: Any) -> Feeder:
         consumer: The worker's consumer.
     """
     controller = consumer.controller
-    feeder = controller.__dict__.get("vtrr_feeder")
+    feeder: Feeder | None = controller.__dict__.get("vtrr_feeder")
     if feeder is None:
         feeder = controller.vtrr_feeder = Feeder(controller, consumer)
     return feeder
 
 
-class FeederStep(bootsteps.StartStopStep):  # type: ignore[misc]
+class FeederStep(bootsteps.StartStopStep):
     """Consumer bootstep that starts, stops and ends the feeder."""
 
     label = "VTRR"

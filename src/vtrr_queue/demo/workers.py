@@ -112,7 +112,7 @@ def _await_ready(workers: Workers, url: str, check: Callable[[], None]) -> None:
 
 def _command(lane: str, queue: str) -> list[str]:
     return [
-        *(sys.executable, "-m", "celery", "--app", "vtrr_queue.demo.app", "worker"),
+        *(sys.executable, "-m", "celery", "--quiet", "--app", "vtrr_queue.demo.app", "worker"),
         *("--pool", "prefork", "--concurrency", str(CONCURRENCY), "--queues", queue),
         *("--hostname", f"{lane}@demo", "--loglevel", "WARNING"),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),

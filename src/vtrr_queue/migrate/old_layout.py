@@ -10,11 +10,14 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from vtrr_queue.engine import format_number
-from vtrr_queue.keys import QueueKeys
 from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN
 from vtrr_queue.payload import encode
+from vtrr_queue.records import format_number
+
+if TYPE_CHECKING:
+    from vtrr_queue.keys import QueueKeys
 
 OLD_TYPES = {
     "queue": "zset",  # item id -> virtual time; equal times go by id
@@ -136,6 +139,11 @@ def dead_letter(converted: Converted, now_ms: int) -> bytes:
     return f"{now_ms} {len(reason)} ".encode() + reason + converted.record
 
 
+def lease_expiry_ms(expiry_seconds: float) -> int:
+    """Expiry of a lease in our unit, ms."""
+    return round(min(max(expiry_seconds, 0), _LAST_EXPIRY_SECONDS) * 1000)
+
+
 def lease_record(converted: Converted, expiry_seconds: float, now_ms: int) -> tuple[bytes, int]:
     """Value for the ``lease`` hash, and the expiry in ms.
 
@@ -147,7 +155,7 @@ def lease_record(converted: Converted, expiry_seconds: float, now_ms: int) -> tu
     Source:
         ``scripts/lib/hold_lease.lua``.
     """
-    expiry = round(min(max(expiry_seconds, 0), _LAST_EXPIRY_SECONDS) * 1000)
+    expiry = lease_expiry_ms(expiry_seconds)
     item_id, partition = converted.item_id, converted.partition
     head = f"{now_ms} {converted.weight} {expiry} {len(item_id)} {len(partition)} ".encode()
     return head + item_id + partition + HOLDER.encode(), expiry
@@ -177,6 +185,6 @@ def _read_call(text: bytes | None) -> bytes:
     name, args, kwargs = (call.get(key) for key in ("task_name", "args", "kwargs"))
     if not isinstance(name, str) or not name or "\n" in name:
         raise ValueError(f"task name is {name!r}")
-    if not isinstance(args, list) or not isinstance(kwargs, dict):
-        raise ValueError("args is no list or kwargs no object")
-    return encode(name, args, kwargs)
+    if isinstance(args, list) and isinstance(kwargs, dict):
+        return encode(name, args, kwargs)
+    raise ValueError("args is no list or kwargs no object")

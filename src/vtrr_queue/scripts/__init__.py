@@ -1,0 +1,1 @@
+"""The Lua scripts, one a file, with what they share in ``lib/``."""

@@ -1,0 +1,66 @@
+"""The text form of arguments, records and replies, as ``scripts/`` reads and writes them."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from vtrr_queue.model import Lease, NewItem, TriggerBudget, Wake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtrr_queue.client import Reply
+
+CHUNK_ITEMS = 500
+"""Most items one enqueue script stores, so that it blocks the server for about a millisecond."""
+
+CHUNK_BYTES = 1_000_000
+"""Most body bytes one enqueue script stores."""
+
+
+def format_number(value: float) -> str:
+    """A number as scripts and records carry it: short, exact, never in words."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def read_lease(item_id: bytes, token: bytes, expiry: bytes, record: bytes) -> Lease:
+    """Build a :class:`Lease` from a reply."""
+    partition, weight, timeouts, retries, body = read_record(record)
+    return Lease(
+        item_id=item_id.decode(), token=token.decode(), partition=partition,
+        timeouts=timeouts, retries=retries, expires_at_ms=int(expiry), weight=weight, body=body,
+    )  # fmt: skip
+
+
+def read_record(record: bytes) -> tuple[str, float, int, int, bytes]:
+    """Take a task record apart: partition, weight, timeouts, retries, body."""
+    weight, timeouts, retries, length, rest = record.split(b" ", 4)
+    at = int(length)
+    return rest[:at].decode(), float(weight), int(timeouts), int(retries), rest[at:]
+
+
+def trigger_arguments(budget: TriggerBudget) -> tuple[int, int, str]:
+    """What every script that may send triggers takes: most, timeout (ms), prefix of new ids."""
+    prefix = secrets.token_hex(8) if budget.max_outstanding else ""
+    return budget.max_outstanding, budget.timeout_ms, prefix
+
+
+def read_wake(reply: Reply, prefix: str) -> Wake:
+    """The common part of replies: triggers to send, server time, waiting items, next wake."""
+    due = int(reply[5]) if reply[5] else None
+    triggers = tuple(f"{prefix}-{n}" for n in range(1, int(reply[3]) + 1))
+    return Wake(triggers, due, int(reply[2]), int(reply[4]))
+
+
+def chunks_of(items: Sequence[NewItem]) -> list[list[NewItem]]:
+    """Split items into what one enqueue script stores: by count and by bytes."""
+    chunks: list[list[NewItem]] = []
+    size = CHUNK_BYTES
+    for item in items:
+        size += len(item.body)
+        if size > CHUNK_BYTES or len(chunks[-1]) == CHUNK_ITEMS:
+            chunks.append([])
+            size = len(item.body)
+        chunks[-1].append(item)
+    return chunks

@@ -1,0 +1,19 @@
+"""Reads all that a queue keeps on a server, to compare it before and after."""
+
+_READ = {
+    b"string": lambda client, key: client.get(key),
+    b"list": lambda client, key: client.lrange(key, 0, -1),
+    b"hash": lambda client, key: client.hgetall(key),
+    b"zset": lambda client, key: dict(client.zrange(key, 0, -1, withscores=True)),
+}
+
+
+def stored(client, name="q"):
+    """Return a mapping key without prefix -> value, without the short-lived call markers."""
+    prefix = f"vtrr:{name}:"
+    found = {}
+    for key in client.scan_iter(match=prefix + "*", count=1000):
+        short = key.decode().removeprefix(prefix)
+        if not short.startswith("recent:"):
+            found[short] = _READ[client.type(key)](client, key)
+    return found
