@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections import deque
+from collections import Counter, deque
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -104,7 +104,8 @@ class Engine:
             All ids, those that were known already, and the triggers to publish.
 
         Raises:
-            DuplicateItem: ``on_duplicate="error"`` and an id is known; nothing was stored.
+            DuplicateItem: ``on_duplicate="error"`` and an id is known or comes twice; nothing was
+                stored.
             EnqueueInterrupted: Redis failed after some chunks were stored.
             Unavailable: Redis did not answer; enqueuing the same ids again is safe.
             SchemaMismatch: The keys belong to another layout.
@@ -114,8 +115,10 @@ class Engine:
         """
         chunks = chunks_of(items)
         ids = [item.item_id for item in items]
-        if on_duplicate == "error" and len(chunks) > 1:
-            known = self.known(ids)
+        if on_duplicate == "error":
+            known = [item_id for item_id, times in Counter(ids).items() if times > 1]
+            if len(chunks) > 1:
+                known += self.known(ids)
             if known:
                 raise DuplicateItem(known)
         duplicates: list[str] = []
@@ -174,7 +177,7 @@ class Engine:
         Callable[[Reply], Leased],
     ]:
         """The script call of :meth:`lease` and the reader of its reply, to send it with others."""
-        tokens = [secrets.token_hex(16) for _ in range(count)]
+        tokens = sorted(secrets.token_hex(16) for _ in range(count))
         triggers = trigger_arguments(budget)
 
         def arguments(attempt: int) -> Sequence[Any]:
@@ -276,8 +279,9 @@ class Engine:
         reply = self.client.call(
             "release",
             token,
-            lambda _: (item_id, int(timed_out), where, *triggers, self._ready_channel),
-        )
+            lambda attempt: (attempt, item_id, int(timed_out), where, *triggers,
+                             self._ready_channel),
+        )  # fmt: skip
         return self._settled(reply, "released", triggers[2])
 
     def retry(

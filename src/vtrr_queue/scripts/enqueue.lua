@@ -2,11 +2,10 @@
 -- A producer numbers its calls, so that a call repeated after a lost reply stores nothing twice.
 -- @key schema string layout number
 -- @key task hash item_id -> record
--- @key delayed zset item_id -> due time (ms)
 -- @key backlog list waiting item ids
 -- @key dead hash item_id -> letter
 -- @key dead_index zset item_id -> time of death (ms)
--- @key recent string number of the producer's last call, short-lived
+-- @key recent string number of the producer's last call and its duplicates, short-lived
 -- @arg echo str returned as it came
 -- @arg producer str who calls
 -- @arg call int number of this call, rising per producer
@@ -22,6 +21,7 @@
 -- @include check_schema
 -- @include record
 -- @include enter
+-- @include set_aside
 -- @include send_triggers
 -- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"duplicate", echo, now, 0, 0, "", item_id...} | {"schema", echo, found}
 -- @cost O(entries)
@@ -31,7 +31,11 @@ if found then
 end
 local now, reply = now_ms(), {}
 local marker = RECENT .. ":" .. producer
-local replay = tonumber(redis.call("GET", marker) or -1) >= call
+local last, known = string.match(redis.call("GET", marker) or "-1", "^(%S+) ?(.*)$")
+local replay = tonumber(last) >= call
+if replay and known ~= "" then
+  reply = cjson.decode(known)
+end
 
 if on_duplicate == "error" and not replay then
   for at = entries, #ARGV, 4 do
@@ -40,7 +44,7 @@ if on_duplicate == "error" and not replay then
     end
   end
   if #reply > 0 then
-    return { "duplicate", echo, now, 0, 0, "", unpack(reply, 1, MOST_UNPACK) }
+    return { "duplicate", echo, now, 0, 0, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
   end
 end
 
@@ -50,7 +54,7 @@ for at = replay and #ARGV + 1 or entries, #ARGV, 4 do
   if redis.call("HSETNX", TASK, item_id, record(weight, 0, 0, partition, ARGV[at + 3])) == 0 then
     reply[#reply + 1] = item_id
   elseif delay > 0 then
-    redis.call("ZADD", DELAYED, now + delay, item_id)
+    set_aside(item_id, now + delay)
   else
     ready[#ready + 1] = item_id
   end
@@ -65,9 +69,9 @@ if #ready > 0 then
   enter(partition)
 end
 redis.call("SET", SCHEMA, EXPECTED_SCHEMA)
-redis.call("SET", marker, call, "PX", remember_ms)
+redis.call("SET", marker, #reply > 0 and call .. " " .. cjson.encode(reply) or call, "PX", remember_ms)
 if channel ~= "" then
   redis.call("PUBLISH", channel, #ready > 0 and "ready" or "later")
 end
 local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay and 1 or 0)
-return { "enqueued", echo, now, triggers, backlog, "", unpack(reply, 1, MOST_UNPACK) }
+return { "enqueued", echo, now, triggers, backlog, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }

@@ -1,5 +1,6 @@
 --- Give a leased item back before its lease ends, if the token still holds it.
 -- @arg echo str the token
+-- @arg replay int how many times this call was sent before
 -- @arg item_id str
 -- @arg timed_out int 1 to count a timeout
 -- @arg position str back | front
@@ -20,12 +21,13 @@ if found then
 end
 local now = now_ms()
 local held, partition = held_lease(echo)
-if held ~= item_id then
+if held == item_id then
+  put_back(echo, item_id, partition, timed_out == 1, position)
+elseif held or replay == 0 then
   return { "lost", echo, now, 0, 0, "" }
 end
-put_back(echo, item_id, partition, timed_out == 1, position)
 if channel ~= "" then
   redis.call("PUBLISH", channel, "ready")
 end
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 0)
+local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
 return { "released", echo, now, triggers, backlog, "" }

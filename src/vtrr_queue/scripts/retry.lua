@@ -1,6 +1,6 @@
 --- Move a leased item to the delayed set for its Celery retry, if the token still holds it.
 -- @key task hash item_id -> record
--- @key delayed zset item_id -> due time (ms)
+-- @key delayed zset item_id -> due time (ms) and place among equal ones
 -- @arg echo str the token
 -- @arg replay int how many times this call was sent before
 -- @arg item_id str
@@ -14,6 +14,7 @@
 -- @include read_record
 -- @include record
 -- @include drop_lease
+-- @include set_aside
 -- @return {"retried", token, now, 0, 0, due} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
 -- @cost O(log leases + log delayed)
 local found = check_schema()
@@ -23,13 +24,18 @@ end
 local now = now_ms()
 local held = held_lease(echo)
 local text = redis.call("HGET", TASK, item_id)
-if held ~= item_id or not text then
-  local due = replay > 0 and not held and redis.call("ZSCORE", DELAYED, item_id)
-  return due and { "retried", echo, now, 0, 0, due } or { "lost", echo, now, 0, 0, "" }
+if not text or held and held ~= item_id then
+  return { "lost", echo, now, 0, 0, "" }
 end
-local weight, timeouts, _, partition = read_record(text)
+local weight, timeouts, retries, partition = read_record(text)
+if not held then
+  -- Sent before and answered in vain: the item waits for this retry, or waited and went on.
+  local status = replay > 0 and tonumber(retries) == retry_count and "retried" or "lost"
+  local due = status == "retried" and math.floor(redis.call("ZSCORE", DELAYED, item_id) or now)
+  return { status, echo, now, 0, 0, due and string.format("%.0f", due) or "" }
+end
 redis.call("HSET", TASK, item_id, record(weight, timeouts, retry_count, partition, body))
-redis.call("ZADD", DELAYED, now + delay_ms, item_id)
+set_aside(item_id, now + delay_ms)
 drop_lease(echo, partition)
 if channel ~= "" then
   redis.call("PUBLISH", channel, "later")

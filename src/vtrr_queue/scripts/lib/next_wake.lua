@@ -1,6 +1,6 @@
 --- Earliest time at which something changes by itself.
 -- @key inflight zset token -> next look (ms)
--- @key delayed zset item_id -> due time (ms)
+-- @key delayed zset item_id -> due time (ms) and place among equal ones
 -- @key parked zset partition -> wake time (ms)
 -- @return ms as a string, "" when nothing will
 local function next_wake()
@@ -11,5 +11,5 @@ local function next_wake()
       least = tonumber(first[2])
     end
   end
-  return least and string.format("%.0f", least) or ""
+  return least and string.format("%.0f", math.floor(least)) or ""
 end

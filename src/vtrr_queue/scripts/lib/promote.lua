@@ -1,12 +1,12 @@
 --- Move delayed items whose time has come to the end of their partition's backlog.
--- @key delayed zset item_id -> due time (ms)
+-- @key delayed zset item_id -> due time (ms) and place among equal ones
 -- @key task hash item_id -> record
 -- @key backlog list waiting item ids
 -- @include read_record
 -- @include enter
 -- @return how many were moved
 local function promote(now, limit)
-  local due = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", now, "LIMIT", 0, limit)
+  local due = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", string.format("(%.0f", now + 1), "LIMIT", 0, limit)
   for _, item_id in ipairs(due) do
     local text = redis.call("HGET", TASK, item_id)
     if text then

@@ -1,0 +1,8 @@
+--- Keep an item in the delayed set until its time; equal times keep the order of the calls.
+-- The fraction of the score is the item's place among equal ones: a double of this size has
+-- room for 1/4096 ms. Without it the set would order them by id.
+-- @key delayed zset item_id -> due time (ms) and place among equal ones
+local function set_aside(item_id, due)
+  local before = redis.call("ZCOUNT", DELAYED, due, string.format("(%.0f", due + 1))
+  redis.call("ZADD", DELAYED, due + math.min(before, 4095) / 4096, item_id)
+end

@@ -1,0 +1,185 @@
+"""A retry keeps the item: its count, its payload, and one run for each retry."""
+
+import pytest
+from celery.exceptions import MaxRetriesExceededError
+
+from tests.proxy import Proxy
+from tests.servers import Server
+from tests.stage import DISPATCHES, Stage
+from tests.waiting import eventually
+
+
+@pytest.fixture(scope="module", params=DISPATCHES)
+def _stage(request, tmp_path_factory):
+    """One worker for the whole file, its broker behind a proxy."""
+    with (
+        Server() as broker,
+        Proxy((broker.host, broker.port)) as proxy,
+        Stage(
+            "retries", tmp_path_factory.mktemp("retries"), dispatch=request.param, broker=broker,
+            broker_url=proxy.url(),
+        ) as stage,
+    ):  # fmt: skip
+        stage.proxy = proxy
+        stage.worker = stage.start_worker(queues=["retries"], concurrency=2)
+        yield stage
+
+
+@pytest.fixture
+def stage(_stage):
+    """The stage without what earlier tests left."""
+    _stage.clear()
+    return _stage
+
+
+def enqueue(task, *args, **kwargs):
+    """Enqueue one call and return its result handle."""
+    (item_id,) = task.queue("u", [{"args": args, "kwargs": kwargs}])
+    return task.AsyncResult(item_id)
+
+
+def retries_of(runs):
+    return [run["retries"] for run in runs]
+
+
+def test_a_bare_retry_runs_until_the_limit(stage):
+    """max_retries=2 makes three runs of the same payload, then MaxRetriesExceededError."""
+    result = enqueue(stage.app.work, "again")
+    with pytest.raises(MaxRetriesExceededError):
+        result.get(timeout=20)
+    runs = stage.traces.runs()
+    assert retries_of(runs) == [0, 1, 2]
+    assert {run["id"] for run in runs} == {result.id}
+    assert all(run["args"] == ["again"] and run["timeouts"] == 0 for run in runs)
+    assert all(run["partition"] == "u" for run in runs)
+    stage.wait_rest("retried")
+
+
+def test_a_countdown_is_waited_for(stage):
+    """Neither earlier than the countdown nor without end; one more run."""
+    enqueue(stage.app.work, "with_countdown", 0.7).get(timeout=20)
+    first, second = stage.traces.runs()
+    assert (first["retries"], second["retries"]) == (0, 1)
+    assert 0.7 <= second["at"] - first["at"] < 5
+    stage.wait_rest("retried")
+
+
+def test_an_error_of_its_own_is_the_end(stage):
+    """retry(exc=) raises that error when the limit is reached."""
+    with pytest.raises(Exception, match="gave up") as caught:
+        enqueue(stage.app.work, "with_error").get(timeout=20)
+    assert type(caught.value).__name__ == "Upset"
+    assert retries_of(stage.traces.runs()) == [0, 1, 2]
+    stage.wait_rest("retried")
+
+
+def test_a_retry_may_change_the_payload(stage):
+    """The retry runs with its own args and kwargs, the first run with the first ones."""
+    assert enqueue(stage.app.work, "with_payload", 1).get(timeout=20) == [2, "new"]
+    first, second = stage.traces.runs()
+    assert (first["args"], first["kwargs"]) == (["with_payload", 1], {})
+    assert (second["args"], second["kwargs"]) == (["with_payload", 2], {"text": "new"})
+    stage.wait_rest("retried")
+
+
+def test_a_retry_that_does_not_throw_is_kept(stage):
+    """retry(throw=False) returns, the body returns, and the retry runs all the same."""
+    result = enqueue(stage.app.work, "without_throwing")
+    stage.wait_runs(2)
+    stage.wait_rest("retried")
+    assert retries_of(stage.traces.runs()) == [0, 1]
+    assert result.get(timeout=5) == "second"
+
+
+def test_a_limit_of_the_call_counts_for_that_call(stage):
+    """retry(max_retries=1) makes two runs and leaves the task's own limit alone."""
+    with pytest.raises(MaxRetriesExceededError):
+        enqueue(stage.app.work, "with_limit", 1).get(timeout=20)
+    assert retries_of(stage.traces.runs()) == [0, 1]
+    with pytest.raises(MaxRetriesExceededError):
+        enqueue(stage.app.work, "again").get(timeout=20)
+    assert retries_of(stage.traces.runs()[2:]) == [0, 1, 2]
+    stage.wait_rest("retried")
+
+
+def test_autoretry_backs_off(stage):
+    """autoretry_for with retry_backoff=1: after 1 s and 2 s, then the error itself."""
+    with pytest.raises(Exception, match="again") as caught:
+        enqueue(stage.app.upset).get(timeout=20)
+    assert type(caught.value).__name__ == "Upset"
+    runs = stage.traces.runs()
+    assert retries_of(runs) == [0, 1, 2]
+    assert runs[1]["at"] - runs[0]["at"] >= 1
+    assert runs[2]["at"] - runs[1]["at"] >= 2
+    stage.wait_rest("automatic")
+
+
+def test_a_retry_does_not_need_the_broker(stage):
+    """The broker is away while the body retries: the retry is stored, and runs once it is back."""
+    result = enqueue(stage.app.work, "after_gate", "away")
+    stage.wait_runs(1)
+    stage.proxy.refuse()
+    try:
+        stage.traces.open("away")
+        eventually(lambda: not stage.inflight("retried"), what="the retry in Redis")
+        assert stage.redis.exists("vtrr:retried:task")
+    finally:
+        stage.proxy.heal()
+    assert result.get(timeout=30) == "retried"
+    runs = stage.traces.runs()
+    assert retries_of(runs) == [0, 1]
+    assert [run["timeouts"] for run in runs] == [0, 0]
+    stage.wait_rest("retried")
+
+
+def test_a_countdown_longer_than_the_lease_runs_once(stage):
+    """A delayed item holds no lease, so nothing expires."""
+    seconds = stage.app.LEASE + 0.5
+    enqueue(stage.app.brief_work, "with_countdown", seconds).get(timeout=20)
+    runs = stage.traces.runs()
+    assert retries_of(runs) == [0, 1]
+    assert [run["timeouts"] for run in runs] == [0, 0]
+    stage.wait_rest("brief")
+
+
+def test_a_stale_holder_cannot_retry(stage):
+    """A run whose lease was given to another one asks for a retry: it is dropped."""
+    dropped = stage.worker.log().count("dropped: its lease ended")
+    result = enqueue(stage.app.brief_work, "stale", "expired")
+    assert stage.wait_runs(2)[1]["timeouts"] == 1
+    assert result.get(timeout=20) == "second"
+    stage.wait_rest("brief")
+    stage.traces.open("expired")
+    eventually(
+        lambda: stage.worker.log().count("dropped: its lease ended") > dropped,
+        what="the retry dropped",
+    )
+    assert not stage.redis.keys("vtrr:brief:delayed")
+    assert retries_of(stage.traces.runs()) == [0, 0]
+    assert not stage.redis.exists("vtrr:brief:task")
+
+
+def test_the_count_survives_a_crash(stage):
+    """A process killed in its first retry: the next run is still the first retry."""
+    assert enqueue(stage.app.work, "crashing").get(timeout=30) == "third"
+    runs = stage.traces.runs()
+    assert [(run["retries"], run["timeouts"]) for run in runs] == [(0, 0), (1, 0), (1, 1)]
+    stage.wait_rest("retried")
+
+
+def test_a_task_retries_only_itself(stage):
+    """Asking for a retry of another queue's task fails the run; that queue gets nothing."""
+    with pytest.raises(Exception, match="Task can be retried"):
+        enqueue(stage.app.work, "retry_another").get(timeout=20)
+    assert len(stage.traces.runs()) == 1
+    assert not stage.redis.keys("vtrr:brief:*")
+    stage.wait_rest("retried")
+
+
+def test_a_base_may_override_retry(stage):
+    """The base's own `retry` is called, and the item is kept."""
+    with pytest.raises(MaxRetriesExceededError):
+        enqueue(stage.app.based_work).get(timeout=20)
+    assert retries_of(stage.traces.runs()) == [0, 1]
+    assert stage.traces.client.get("retries asked for") == "2"
+    stage.wait_rest("based")
