@@ -80,6 +80,8 @@ class Stage:
         for worker in self.workers:
             worker.kill_group()
             print(worker.tail())  # noqa: T201 - pytest shows it when the test failed
+        # Results that a failed test still holds outlive the server they would ask.
+        self.app.app.backend.remove_pending_result = lambda result: result
         self._stack.close()
 
     def start_worker(self, *, ready=True, **options: Any) -> Worker:

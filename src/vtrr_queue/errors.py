@@ -193,5 +193,8 @@ class Unavailable(VTRRError):
 
 
 def _shorten(value: object, limit: int = 120) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a huge integer, endless nesting, a half-built object
+        text = f"<{type(value).__name__} that cannot be printed>"
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -175,10 +175,7 @@ class Inspector:
             docs/design/fairness.md; I1, I3 to I6, I12 and I13 say something about a history and
             are tested, not audited.
         """
-        stored = self._stored()
-        rules = (_tags(stored, largest_charge), _running(stored), _servable(stored),
-                 _places(stored), _leases(stored), _letters(stored), _rest(stored))  # fmt: skip
-        return [violation for rule in rules for violation in rule]
+        return violations(self._stored(), largest_charge)
 
     def _at_once(self, *commands: Sequence[Any]) -> list[Any]:
         if not commands:
@@ -247,6 +244,13 @@ class _Stored:
     dead_index: set[str]
     present: list[str]
     backlogs: dict[str, list[str]]
+
+
+def violations(stored: _Stored, largest_charge: float) -> list[str]:
+    """One sentence for each invariant that does not hold."""
+    rules = (_tags(stored, largest_charge), _running(stored), _servable(stored),
+             _places(stored), _leases(stored), _letters(stored), _rest(stored))  # fmt: skip
+    return [violation for rule in rules for violation in rule]
 
 
 def read_held_lease(token: bytes, text: bytes) -> HeldLease:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vtrr_queue.errors import ArgumentError
+
 SCHEMA = "3"
 """Layout number kept in the ``schema`` key while a queue holds anything."""
 
@@ -34,6 +36,9 @@ SCRIPT_KEYS = (
 ``backlog`` and ``recent`` are prefixes: scripts append ``:<partition>`` and ``:<producer>``.
 """
 
+KEY_PREFIXES = frozenset({"backlog", "recent"})
+"""Keys that go on after a colon."""
+
 SCHEDULING_KEYS = (
     "queue",
     "current_virtual_time",
@@ -56,10 +61,21 @@ class QueueKeys:
     Args:
         name: Queue name, the namespace.
         hash_tag: Wrap the name in braces so that a cluster keeps all keys in one slot.
+
+    Raises:
+        ArgumentError: The name has braces, or keys of two queues could be the same: the backlog of
+            partition ``x:task`` of ``files`` is the ``task`` of a queue ``files:backlog:x``.
     """
 
     name: str
     hash_tag: bool = False
+
+    def __post_init__(self) -> None:
+        if set(self.name) & set("{}"):
+            raise ArgumentError("name", self.name, "free of braces (they mark cluster hash tags)")
+        if KEY_PREFIXES & set(self.name.split(":")[1:]):
+            raise ArgumentError("name", self.name, "free of ':backlog' and ':recent', which are "
+                                "keys of the queue before the colon")  # fmt: skip
 
     @property
     def prefix(self) -> str:

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kombu.exceptions import ContentDisallowed, DecodeError, EncodeError
+from kombu.exceptions import ContentDisallowed, DecodeError, EncodeError, SerializerNotInstalled
 from kombu.serialization import dumps, loads
 
 from vtrr_queue.errors import PayloadError, UndecodablePayload
@@ -94,11 +94,13 @@ def encode(
         content_type, encoding, body = dumps(message, serializer=serializer)
         raw = body if isinstance(body, bytes) else body.encode("utf-8")
         if b"__type__" in raw:
+            if content_type == _JSON[0]:
+                _refuse_markers(message)
             loads(raw, content_type, encoding, [content_type])
         head = json.dumps(headers, separators=(",", ":")) if headers else ""
     except RecursionError as exc:
         raise PayloadError(argument, "it is nested too deeply or contains itself") from exc
-    except (EncodeError, DecodeError, TypeError, ValueError, LookupError) as exc:
+    except (EncodeError, DecodeError, SerializerNotInstalled, TypeError, ValueError) as exc:
         raise PayloadError(argument, exc) from exc
     if len(raw) > BODY_MAX:
         raise PayloadError(argument, f"{len(raw)} bytes are more than {BODY_MAX}")
@@ -122,3 +124,17 @@ def decode(stored: bytes) -> Payload:
         return Payload(task_name.decode(), content_type, encoding, headers, body)
     except (ValueError, AttributeError) as exc:
         raise UndecodablePayload(exc) from exc
+
+
+def _refuse_markers(message: list[Any]) -> None:
+    """Refuse a dict that kombu would take for the mark of a type and read as something else."""
+    todo: list[Any] = [message]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            if value.keys() == {"__type__", "__value__"}:
+                detail = "a dict of just '__type__' and '__value__' would come back as another type"
+                raise ValueError(detail)
+            todo += value.values()
+        elif isinstance(value, list | tuple):
+            todo += value

@@ -251,13 +251,20 @@ def test_a_converted_queue_into_which_0_2_wrote_is_refused(old):
     assert "0.2 has written meta" in refusal(old)
 
 
-def test_a_conversion_whose_mark_was_deleted_says_how_to_go_on(old):
-    stop_after(old, 2)
+@pytest.mark.parametrize("batches", [2, 5])
+def test_a_conversion_whose_mark_was_deleted_says_how_to_go_on(old, batches):
+    """A server that evicts keys may do that; after the last batch only built keys are left."""
+    stop_after(old, batches)
     old.delete("vtrr:files:schema")
     assert "set 'vtrr:files:schema' to 'migrating'" in refusal(old)
 
     old.set("vtrr:files:schema", "migrating")
     assert convert(old)[1].waiting == 7
+
+
+def test_a_mark_that_is_deleted_while_it_converts_is_noticed(old):
+    with pytest.raises(MigrationRefused, match="its mark is gone"):
+        convert(old, 500, lambda _: old.delete("vtrr:files:schema"))
 
 
 @pytest.mark.parametrize("key", ["backlog:acme", "running", "dead"])

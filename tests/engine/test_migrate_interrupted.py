@@ -189,3 +189,37 @@ def test_two_conversions_at_once_do_each_batch_once(server, redis_client):
         backlog = redis_client.lrange(f"vtrr:files:backlog:p{part}", 0, -1)
         assert [int(item_id) for item_id in backlog] == list(range(part, 300, 3))
     assert redis_client.hlen("vtrr:files:task") == 300
+
+
+class Raced(Migration):
+    """At one moment 0.2 writes an item, and another conversion sets it aside."""
+
+    moment = ""
+
+    def _race(self):
+        self.moment = ""
+        enqueue_old(self._client, "late", 9, "acme")
+        with closing(Migration(self._client, NAME)) as other:
+            assert not other._put_in_place()
+
+    def _move(self, source, pipe):
+        if source == self.moment:
+            self._race()
+            raise redis.WatchError
+        return super()._move(source, pipe)
+
+    def _put_in_place(self):
+        if self.moment == "place":
+            self._race()
+        return super()._put_in_place()
+
+
+@pytest.mark.parametrize("moment", ["task", "place"])
+def test_what_another_conversion_sets_aside_is_not_thrown_away(redis_client, moment):
+    fill(redis_client)
+    with closing(Raced(redis_client, NAME)) as migration:
+        migration.moment = moment
+        migration.run(lambda _: None)
+
+    assert redis_client.lrange("vtrr:files:backlog:acme", 0, -1)[-1] == b"late"
+    assert migration.placed.waiting == len(WAITING) + 1

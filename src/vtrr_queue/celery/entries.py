@@ -10,8 +10,6 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kombu.serialization import dumps
-
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, DuplicateItem, PayloadError
 from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
@@ -73,7 +71,7 @@ def check_number(
     try:
         number = float(value)
     except OverflowError as exc:
-        raise ArgumentError(argument, "a huge integer", bounds) from exc
+        raise ArgumentError(argument, value, bounds) from exc
     if not math.isfinite(number) or number > most or number < least or (above and number == least):
         raise ArgumentError(argument, value, f"a finite number {bounds}")
     return number
@@ -101,6 +99,31 @@ def check_choice(argument: str, value: object, choices: Sequence[str]) -> str:
     """
     if not isinstance(value, str) or value not in choices:
         raise ArgumentError(argument, value, " or ".join(repr(choice) for choice in choices))
+    return value
+
+
+def check_args(argument: str, value: object) -> list[Any]:
+    """Positional arguments of a call.
+
+    Raises:
+        ArgumentTypeError: They are no list or tuple.
+    """
+    if not isinstance(value, list | tuple):
+        raise ArgumentTypeError(argument, value, "a list or tuple")
+    return list(value)
+
+
+def check_kwargs(argument: str, value: object) -> dict[str, Any]:
+    """Keyword arguments of a call.
+
+    Raises:
+        ArgumentTypeError: They are no dict with strings as keys.
+    """
+    if not isinstance(value, dict):
+        raise ArgumentTypeError(argument, value, "a dict")
+    for key in value:
+        if not isinstance(key, str):
+            raise ArgumentTypeError(f"{argument} key", key, "a string")
     return value
 
 
@@ -144,36 +167,23 @@ def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> Ne
         if key not in ENTRY_KEYS:
             allowed = ", ".join(ENTRY_KEYS)
             raise ArgumentError(f"{name}[{key!r}]", entry[key], f"left out: allowed are {allowed}")
-    args, kwargs = _read_arguments(name, entry)
+    args = check_args(f"{name}['args']", entry.get("args", ()))
+    kwargs = check_kwargs(f"{name}['kwargs']", entry.get("kwargs", {}))
     weight = check_number(f"{name}['weight']", entry.get("weight", 1), WEIGHT_MIN, WEIGHT_MAX)
     item_id = str(uuid.uuid4())
     if "id" in entry:
         item_id = check_text(f"{name}['id']", entry["id"], ID_MAX)
     try:
-        body = encode(task_name, list(args), kwargs, serializer=serializer, argument=name)
+        body = encode(task_name, args, kwargs, serializer=serializer, argument=name)
     except PayloadError as exc:
-        part = _culprit(args, serializer)
+        part = _culprit(task_name, args, serializer)
         raise PayloadError(f"{name}[{part!r}]", exc.cause) from exc
     return NewItem(item_id, body, weight)
 
 
-def _read_arguments(
-    name: str, entry: Mapping[str, Any]
-) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-    args, kwargs = entry.get("args", ()), entry.get("kwargs", {})
-    if not isinstance(args, list | tuple):
-        raise ArgumentTypeError(f"{name}['args']", args, "a list or tuple")
-    if not isinstance(kwargs, dict):
-        raise ArgumentTypeError(f"{name}['kwargs']", kwargs, "a dict")
-    for key in kwargs:
-        if not isinstance(key, str):
-            raise ArgumentTypeError(f"{name}['kwargs'] key", key, "a string")
-    return args, kwargs
-
-
-def _culprit(args: Any, serializer: str) -> str:
+def _culprit(task_name: str, args: list[Any], serializer: str) -> str:
     try:
-        dumps(list(args), serializer=serializer)
-    except Exception:  # noqa: BLE001 - whatever the serialiser raises, args are the culprit
+        encode(task_name, args, {}, serializer=serializer)
+    except PayloadError:
         return "args"
     return "kwargs"

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from celery import Celery
 from celery.app.task import Task
+from celery.local import Proxy
 from celery.utils.log import get_logger
+from kombu.serialization import prepare_accept_content
 
 from vtrr_queue.celery import beat, entries
 from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
@@ -96,10 +98,10 @@ class VTRRQueue:
     ) -> None:
         if not isinstance(celery_app, Celery):
             raise ArgumentTypeError("celery_app", celery_app, "a Celery app")
+        if isinstance(celery_app, Proxy):  # `current_app` may stand for another app later
+            celery_app = celery_app._get_current_object()  # noqa: SLF001 - Celery's only way
         self.app = celery_app
         self.name = check_text("name", name, NAME_MAX)
-        if set(name) & set("{}"):
-            raise ArgumentError("name", name, "free of braces (they mark cluster hash tags)")
         self.celery_queue = check_text("celery_queue", celery_queue, NAME_MAX)
         self.max_concurrency = check_integer("max_concurrency", max_concurrency, 1,
                                              MAX_CONCURRENCY_MAX)  # fmt: skip
@@ -246,7 +248,7 @@ class VTRRQueue:
             lease = leased.items[0]
             try:
                 payload = decode(lease.body)
-                args, kwargs = payload.call(self.app.conf.accept_content)
+                args, kwargs = payload.call(prepare_accept_content(self.app.conf.accept_content))
             except UndecodablePayload as exc:
                 self.bury(lease, str(exc))
                 continue

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from celery._state import get_current_worker_task
 from celery.utils.log import get_logger
 
-from vtrr_queue.celery.entries import ID_MAX, PARTITION_MAX, check_number, check_text
+from vtrr_queue.celery.entries import (
+    ID_MAX,
+    PARTITION_MAX,
+    check_args,
+    check_kwargs,
+    check_number,
+    check_text,
+)
 from vtrr_queue.errors import ArgumentTypeError, VTRRError
 from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
@@ -98,7 +105,7 @@ class FairTask:
         weight = check_number("weight", options.get("weight", 1), WEIGHT_MIN, WEIGHT_MAX)
         item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
         body = encode(
-            task.name, list(args or ()), dict(kwargs or {}), embed=embed, headers=headers,
+            task.name, *_call(args, kwargs), embed=embed, headers=headers,
             serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
         )  # fmt: skip
         delay_ms = round(_delay_seconds(options) * 1000)
@@ -109,7 +116,7 @@ class FairTask:
                headers: dict[str, Any], options: dict[str, Any]) -> None:  # fmt: skip
         task: Any = self
         body = encode(
-            task.name, list(args or ()), dict(kwargs or {}), embed=embed, headers=headers,
+            task.name, *_call(args, kwargs), embed=embed, headers=headers,
             serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
         )  # fmt: skip
         try:
@@ -214,6 +221,13 @@ class VTRRTask:
     def AsyncResult(self, item_id: str) -> AsyncResult:  # noqa: N802 - Celery's own name
         """The result handle of an item."""
         return self.celery_task.AsyncResult(item_id)
+
+
+def _call(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    return (
+        check_args("args", () if args is None else args),
+        check_kwargs("kwargs", {} if kwargs is None else kwargs),
+    )
 
 
 def _listed(value: Any) -> list[Any] | None:

@@ -128,7 +128,7 @@ def _convert(migration: Migration) -> None:
         return
     _say(f"{migration.keys.live.prefix}* now has layout {SCHEMA}: {_counts(migration.placed)}")
     if total.repeated:
-        _say(f"{total.repeated:,} ids stood there twice: the first of each was kept")
+        _say(f"ids that stood there twice, of which the first was kept: {total.repeated:,}")
     if migration.placed.dead:
         _say("dead letters are items that cannot be run; the key 'dead' keeps them and says why")
 
@@ -154,9 +154,9 @@ def _warn_of_leases(migration: Migration, found: Found) -> None:
     if running:
         until = datetime.fromtimestamp(last_ms / 1000, UTC)
         _say(
-            f"{running:,} leases have not expired, the last ends at {until:%Y-%m-%d %H:%M:%S} UTC. "
-            "They are kept. If their workers still run, stop them before you convert: what they "
-            "finish later is not noticed and runs again"
+            f"leases that have not expired: {running:,}, the last ends at "
+            f"{until:%Y-%m-%d %H:%M:%S} UTC. They are kept. If their workers still run, stop them: "
+            "what they finish once the conversion has begun is not noticed and runs again"
         )
 
 

@@ -179,7 +179,7 @@ class Migration:
         """Convert what was set aside; each step is one batch that has been moved."""
         expected = {self.keys.live[key]: kind for key, kind in _WRITTEN_LIVE.items()}
         check_types(self._client, self.keys.live.prefix, expected)
-        watched = [self.keys.live["schema"], *map(self.keys.aside, _SOURCES)]
+        watched = list(map(self.keys.aside, _SOURCES))
         for source in _SOURCES:
             while (tally := self._transaction(watched, partial(self._move, source))) is not None:
                 yield tally
@@ -193,19 +193,19 @@ class Migration:
         live, aside, built = self.keys.live, self.keys.aside, self.keys.built
 
         def change(pipe: Pipe) -> bool:
-            if pipe.get(live["schema"]) != MIGRATING.encode():
+            found = look(self._client, self.keys)
+            if found.schema != MIGRATING:  # another conversion has ended it
                 pipe.multi()
                 return True
             if pipe.exists(*map(aside, _SOURCES)):  # another conversion has set more aside
                 pipe.multi()
                 return False
-            back = look(self._client, self.keys).live
             ready = [key for key in BUILT if pipe.exists(built(key))]
             placed = self._count(pipe)
             pipe.multi()
             pipe.unlink(*map(aside, OLD_TYPES))
-            if back:
-                self._rename_old(pipe, back)
+            if found.live:
+                self._rename_old(pipe, found.live)
                 return False
             for key in ready:
                 pipe.rename(built(key), live[key])
@@ -222,7 +222,7 @@ class Migration:
     def _move(self, source: str, pipe: Pipe) -> Tally | None:
         """Move the next batch of a source; None when it is empty."""
         entries = self._next_entries(source, pipe)
-        if not entries or pipe.get(self.keys.live["schema"]) != MIGRATING.encode():
+        if not entries:
             pipe.multi()
             return None
         ids = [item_id for item_id, _ in entries]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vtrr_queue.errors import VTRRError
 from vtrr_queue.keys import SCHEMA
 from vtrr_queue.migrate.old_layout import (
+    BUILT,
     MIGRATING,
     OLD_TYPES,
     ONLY_OLD,
@@ -47,12 +48,12 @@ class Found:
     Attributes:
         schema: Value of ``schema``, empty without one.
         live: Names out of :data:`OLD_TYPES` that exist; in our layout some are our own.
-        aside: Those set aside by a conversion that has not ended.
+        begun: Whether a conversion has begun and not ended.
     """
 
     schema: str
     live: tuple[str, ...]
-    aside: tuple[str, ...]
+    begun: bool
 
 
 def look(client: Client, keys: MigrationKeys) -> Found:
@@ -67,13 +68,14 @@ def look(client: Client, keys: MigrationKeys) -> Found:
     """
     with client.pipeline(transaction=False) as pipe:
         pipe.get(keys.live["schema"])
-        for name in (keys.live.__getitem__, keys.aside):
-            for key in OLD_TYPES:
-                pipe.type(name(key))
-        schema, *kinds = pipe.execute()
-    live = _present(kinds[: len(OLD_TYPES)])
-    aside = _present(kinds[len(OLD_TYPES) :])
-    found = Found((schema or b"").decode(errors="replace"), tuple(live), tuple(aside))
+        pipe.exists(*map(keys.aside, OLD_TYPES), *map(keys.built, BUILT))
+        for key in OLD_TYPES:
+            pipe.type(keys.live[key])
+        schema, begun, *kinds = pipe.execute()
+    live = {
+        key: kind.decode() for key, kind in zip(OLD_TYPES, kinds, strict=True) if kind != b"none"
+    }
+    found = Found((schema or b"").decode(errors="replace"), tuple(live), begun > 0)
     reason = _reason_to_refuse(found, live, keys)
     if reason:
         raise MigrationRefused(keys.live.prefix, reason)
@@ -153,17 +155,12 @@ def check_types(client: Client, prefix: str, expected: Mapping[str, str]) -> Non
             )
 
 
-def _present(kinds: Sequence[bytes]) -> dict[str, str]:
-    pairs = zip(OLD_TYPES, kinds, strict=True)
-    return {key: kind.decode() for key, kind in pairs if kind != b"none"}
-
-
 def _reason_to_refuse(found: Found, live: Mapping[str, str], keys: MigrationKeys) -> str:
     if found.schema == SCHEMA:
         return _reason_of_mixture(live)
     if found.schema not in {"", MIGRATING}:
         return f"they have layout {found.schema!r}, which is not that of release 0.2"
-    if found.aside and not found.schema:
+    if found.begun and not found.schema:
         return (
             "a conversion has begun, but its mark is gone: set "
             f"{keys.live['schema']!r} to {MIGRATING!r} and run this again"
