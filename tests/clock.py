@@ -16,6 +16,7 @@ from vtrr_queue.scripting import load
 
 KEY = "vtrr-test:now"
 START_MS = 1_700_000_000_000
+LEASE_MS = 60_000
 
 _REAL = files("vtrr_queue.scripts").joinpath("lib", "now_ms.lua").read_text().split("\n", 1)[1]
 _FAKE = f"""local function now_ms()

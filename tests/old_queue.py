@@ -31,8 +31,8 @@ ORDER = {"acme": ["a1", "a2", "a3"], COLONS: ["t-10", "t-9", "t-1"], "zoë": ["z
 TIMEOUTS = {item[0]: item[4] for item in (*WAITING, *LEASED)}
 
 
-def call(item_id):
-    return {"task_name": "app.run", "args": [item_id, [], 10**20], "kwargs": {"zoë": {}}}
+def call(item_id, task_name="app.run"):
+    return {"task_name": task_name, "args": [item_id, [], 10**20], "kwargs": {"zoë": {}}}
 
 
 def enqueue_old(client, item_id, score, partition, weight="1", timeouts=0, text=None):
@@ -47,21 +47,21 @@ def enqueue_old(client, item_id, score, partition, weight="1", timeouts=0, text=
         client.hset(key("timeouts"), item_id, timeouts)
 
 
-def lease_old(client, item_id, expiry, partition, weight, timeouts, token):
+def lease_old(client, item_id, expiry, partition, weight, timeouts, token, text=None):
     """Write what 0.2 keeps of a leased item."""
     key = f"vtrr:{NAME}:".__add__
     client.zadd(key("inflight"), {item_id: expiry})
-    client.hset(key("inflight_task"), item_id, json.dumps(call(item_id)))
+    client.hset(key("inflight_task"), item_id, text or json.dumps(call(item_id)))
     client.hset(key("meta"), item_id, f"{weight}:{partition}")
     client.hset(key("lease"), item_id, token)
     client.hset(key("timeouts"), item_id, timeouts)
 
 
-def fill(client):
+def fill(client, task_name="app.run"):
     for item in WAITING:
-        enqueue_old(client, *item)
+        enqueue_old(client, *item, text=json.dumps(call(item[0], task_name)))
     for item in LEASED:
-        lease_old(client, *item)
+        lease_old(client, *item, text=json.dumps(call(item[0], task_name)))
 
 
 def convert(client, batch=500, report=lambda _: None):

@@ -1,45 +1,49 @@
-"""Queues without workers, and pictures of a database, for tests of what callers pass."""
+"""Queues of tests: engines that are audited when they are done with, and ways to empty them."""
 
-import weakref
+from contextlib import contextmanager
 
-import redis
-from celery import Celery
-
-from vtrr_queue import VTRRQueue
-
-
-def make_app(name="tests", **conf):
-    """Return an app of its own that publishes into this process's memory."""
-    app = Celery(name, broker="memory://", set_as_current=False)
-    app.conf.update(conf)
-    return app
+from vtrr_queue.engine import Engine
+from vtrr_queue.inspector import Inspector
+from vtrr_queue.model import NewItem
 
 
-def make_queue(client, **options):
-    """Return a queue that publishes nothing, unless the options say otherwise."""
-    settings = {"name": "files", "dispatch": "direct"} | options
-    app = settings.pop("app", None) or make_app()
-    vtrr = VTRRQueue(client, app, **settings)
-    weakref.finalize(vtrr, vtrr.engine.client.close)
-    return vtrr
+@contextmanager
+def audited_engine(redis_client, name="q", **options):
+    """Make an engine; what was done with it must have kept the invariants."""
+    engine = Engine(redis_client, name, **options)
+    try:
+        yield engine
+        assert Inspector(engine).audit() == []
+    finally:
+        engine.client.close()
 
 
-def define(vtrr, **options):
-    """Give a queue its task."""
-
-    @vtrr.task(**options)
-    def work(self, *args, **kwargs):
-        """Do the work."""
-        return args, kwargs
-
-    return work
+def items(*item_ids, weight=1.0, delay_ms=0):
+    """Make items with their id as body."""
+    return [NewItem(item_id, item_id.encode(), weight, delay_ms) for item_id in item_ids]
 
 
-def snapshot(client: redis.Redis):
-    """Return a mapping key -> serialised value of the whole database."""
-    return {key: client.dump(key) for key in client.scan_iter(count=1000)}
+def serve(engine, count):
+    """Lease and finish so many items one after the other, as one slot does; their ids in order."""
+    served = []
+    for _ in range(count):
+        (lease,) = engine.lease().items
+        assert engine.ack(lease.item_id, lease.token).held
+        served.append(lease.item_id)
+    return served
 
 
-def lease_all(vtrr, count=1000):
-    """Lease what is servable."""
-    return vtrr.engine.lease(count=count, holder="test").items
+def drain(engine, count=100):
+    """Lease and finish everything, so many at a time; the leases in order."""
+    served = []
+    while leases := engine.lease(count=count).items:
+        assert finish(engine, leases) == [True] * len(leases)
+        served += leases
+    return served
+
+
+def finish(engine, leases):
+    """Ack leases in one round trip; whether each was still held."""
+    calls = [engine.ack_call(lease.item_id, lease.token) for lease in leases]
+    replies = engine.client.call_many([call for call, _ in calls])
+    return [read(reply).held for (_, read), reply in zip(calls, replies, strict=True)]

@@ -18,6 +18,7 @@ import pytest
 from tests.servers import Server
 from tests.waiting import eventually
 from tests.workers import APPS, Worker
+from vtrr_queue.inspector import Inspector
 
 DISPATCHES = ("trigger", "direct")
 
@@ -115,5 +116,7 @@ class Stage:
         return self.traces.runs()
 
     def wait_rest(self, name: str, timeout: float = 20.0) -> None:
-        """Wait until nothing of a queue waits, runs or is delayed."""
+        """Wait until nothing of a queue waits, runs or is delayed; then its keys must be right."""
         eventually(lambda: not self.redis.exists(f"vtrr:{name}:task"), timeout, "the queue's rest")
+        vtrr = self.app.app.vtrr_queues[name]
+        assert Inspector(vtrr.engine).audit() == []

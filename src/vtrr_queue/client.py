@@ -2,7 +2,8 @@
 
 Invariants: the user's client is never used to run a command; a connection on which anything went
 wrong is closed; a reply that does not echo its call is never returned. Calls are repeated here
-and not by redis-py, because a script must know that it runs again (docs/design/client.md).
+and not by redis-py, because a script must know that it runs again
+(docs/design/0003-idempotent-calls.md).
 """
 
 from __future__ import annotations

@@ -104,8 +104,7 @@ class Engine:
             All ids, those that were known already, and the triggers to publish.
 
         Raises:
-            DuplicateItem: ``on_duplicate="error"`` and an id is known or comes twice; nothing was
-                stored.
+            DuplicateItem: ``on_duplicate="error"`` and an id is known or comes twice.
             EnqueueInterrupted: Redis failed after some chunks were stored.
             Unavailable: Redis did not answer; enqueuing the same ids again is safe.
             SchemaMismatch: The keys belong to another layout.
@@ -353,13 +352,11 @@ class Engine:
 
     def known(self, item_ids: Sequence[str]) -> list[str]:
         """Which of these ids are waiting or running, in the given order."""
-        found: list[str] = []
-        for at in range(0, len(item_ids), CHUNK_ITEMS):
-            part = item_ids[at : at + CHUNK_ITEMS]
-            key = self.keys["task"]
-            replies = self.client.read(*(("HEXISTS", key, item_id) for item_id in part))
-            found += [item_id for item_id, hit in zip(part, replies, strict=True) if hit]
-        return found
+        asked = [("HEXISTS", self.keys["task"], item_id) for item_id in item_ids]
+        hits: list[Any] = []
+        for at in range(0, len(asked), CHUNK_ITEMS):
+            hits += self.client.read(*asked[at : at + CHUNK_ITEMS])
+        return [item_id for item_id, hit in zip(item_ids, hits, strict=True) if hit]
 
     def _enqueue_chunk(
         self,
@@ -375,10 +372,10 @@ class Engine:
             producer, numbers = secrets.token_hex(8), itertools.count(1)
         number = next(numbers)
         remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
-        arguments: list[Any] = [producer, number, remember_ms, partition, on_duplicate]
-        arguments += [budget.max_outstanding, budget.timeout_ms, prefix]
         later = any(item.delay_ms for item in chunk)
-        arguments.append(self._later_channel if later else self._ready_channel)
+        channel = self._later_channel if later else self._ready_channel
+        arguments: list[Any] = [producer, number, remember_ms, partition, on_duplicate]
+        arguments += [budget.max_outstanding, budget.timeout_ms, prefix, channel]
         for item in chunk:
             arguments += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
         reply = self._check(

@@ -18,7 +18,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pickle
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,14 @@ SHOWN = 5
 
 
 class VTRRError(Exception):
-    """Base of every error of this library."""
+    """Base of every error of this library.
+
+    It can be pickled: Celery's pool sends errors to the worker, which ends when it can't read one.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        facts = {name: _portable(fact) for name, fact in vars(self).items()}
+        return _rebuild, (type(self), str(self), facts)
 
 
 class ArgumentError(VTRRError, ValueError):
@@ -138,7 +146,12 @@ class SchemaMismatch(VTRRError):
 
     def __init__(self, found: str, expected: str, prefix: str) -> None:
         self.found, self.expected, self.prefix = found, expected, prefix
-        if found:
+        if found == "migrating":
+            how = (
+                "a conversion from release 0.2 is under way or was interrupted: let it end, or "
+                "run 'python -m vtrr_queue.migrate' again"
+            )
+        elif found:
             how = "upgrade every process that uses this queue to the same release"
         else:
             how = (
@@ -190,6 +203,20 @@ class Unavailable(VTRRError):
     def __init__(self, script: str, attempts: int, cause: BaseException | None) -> None:
         self.script, self.attempts, self.cause = script, attempts, cause
         super().__init__(f"{script}: Redis did not answer in {attempts} attempts: {cause}")
+
+
+def _rebuild(kind: type[VTRRError], message: str, facts: dict[str, Any]) -> VTRRError:
+    error = kind.__new__(kind, message)
+    error.__dict__.update(facts)
+    return error
+
+
+def _portable(fact: object) -> object:
+    try:
+        pickle.loads(pickle.dumps(fact))  # noqa: S301 - our own bytes
+    except Exception:  # noqa: BLE001 - a foreign object may fail in any way
+        return _shorten(fact)
+    return fact
 
 
 def _shorten(value: object, limit: int = 120) -> str:

@@ -60,7 +60,9 @@ class Payload:
             args, kwargs, _ = loads(self.body, self.content_type, self.content_encoding, accept)
         except (DecodeError, ContentDisallowed, TypeError, ValueError) as exc:
             raise UndecodablePayload(exc) from exc
-        return list(args), dict(kwargs)
+        if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
+            raise UndecodablePayload("the arguments are no list and mapping")
+        return list(args), kwargs
 
 
 def encode(
@@ -121,9 +123,12 @@ def decode(stored: bytes) -> Payload:
         task_name, content, head, body = stored.split(b"\n", 3)
         content_type, encoding = _JSON if content == b"j" else tuple(content.decode().split(";", 1))
         headers = json.loads(head) if head else {}
-        return Payload(task_name.decode(), content_type, encoding, headers, body)
-    except (ValueError, AttributeError) as exc:
+        payload = Payload(task_name.decode(), content_type, encoding, headers, body)
+    except (ValueError, RecursionError) as exc:
         raise UndecodablePayload(exc) from exc
+    if not isinstance(headers, dict):
+        raise UndecodablePayload("the headers are no mapping")
+    return payload
 
 
 def _refuse_markers(message: list[Any]) -> None:

@@ -56,10 +56,10 @@ def read_wake(reply: Reply, prefix: str) -> Wake:
 def chunks_of(items: Sequence[NewItem]) -> list[list[NewItem]]:
     """Split items into what one enqueue script stores: by count and by bytes."""
     chunks: list[list[NewItem]] = []
-    size = CHUNK_BYTES
+    size = 0
     for item in items:
         size += len(item.body)
-        if size > CHUNK_BYTES or len(chunks[-1]) == CHUNK_ITEMS:
+        if not chunks or size > CHUNK_BYTES or len(chunks[-1]) == CHUNK_ITEMS:
             chunks.append([])
             size = len(item.body)
         chunks[-1].append(item)

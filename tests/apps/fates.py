@@ -1,109 +1,81 @@
-"""A fair queue whose items meet every fate, as told by their argument.
-
-Each run, and each hook Celery calls, leaves a line in the file of its item, so that tests see
-what happened whatever became of the process.
-"""
+"""A fair queue whose items do to their process what they are told, in their first run."""
 
 import contextlib
-import json
 import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import redis
 from celery import Celery, Task
 from celery.exceptions import Ignore, Reject
+from traces import Traces
 
 from vtrr_queue import LeaseLost, VTRRQueue
 
-URL = os.environ["FATES_URL"]
-FOLDER = Path(os.environ["FATES_FOLDER"])
-PATIENCE_SECONDS = 50
+STATE = os.environ["STATE_URL"]
 
-app = Celery("fates", broker=f"{URL}/0", backend=f"{URL}/1", set_as_current=False)
+app = Celery("fates", broker=os.environ["BROKER_URL"], backend=f"{STATE}/1")
 app.conf.broker_connection_retry_on_startup = True
-app.conf.worker_send_task_events = False
+traces = Traces(f"{STATE}/2")
 vtrr = VTRRQueue(
-    redis.Redis.from_url(f"{URL}/2"),
+    redis.Redis.from_url(f"{STATE}/0"),
     app,
     name="fates",
-    celery_queue="fair",
-    dispatch=os.environ["FATES_DISPATCH"],
-    lease_seconds=float(os.environ["FATES_LEASE_SECONDS"]),
+    celery_queue="fates",
+    dispatch=os.environ["DISPATCH"],
+    lease_seconds=float(os.environ["LEASE_SECONDS"]),
     trigger_timeout=2,
 )
 
 
-def note(file_name, event, **facts):
-    """Add a line to the item's file; one write, so that processes can share it."""
-    line = json.dumps({"event": event, "pid": os.getpid(), **facts}) + "\n"
-    with (FOLDER / file_name).open("a") as file:
-        file.write(line)
+def tell(item_id, event):
+    """Leave a word about an item for the test to see."""
+    traces.client.rpush(f"events:{item_id}", event)
 
 
-def notes(item_id):
-    """Return the lines of the item's file as mappings."""
-    with contextlib.suppress(FileNotFoundError):
-        return [json.loads(line) for line in (FOLDER / item_id).read_text().splitlines()]
-    return []
-
-
-def let_go(item_id):
-    """End the wait of a `hold`."""
-    (FOLDER / f"{item_id}.go").touch()
-
-
-class Noting(Task):
+class Reporting(Task):
     """A custom base as error reporters bring it."""
 
     abstract = True
 
     def before_start(self, task_id, args, kwargs):
-        note(task_id, "before_start")
+        tell(task_id, "before_start")
 
     def on_success(self, retval, task_id, args, kwargs):
-        note(task_id, "on_success")
+        tell(task_id, "on_success")
 
     def on_failure(self, exc, task_id, args, kwargs, einfo):
-        note(task_id, "on_failure", error=type(exc).__name__)
+        tell(task_id, f"on_failure {type(exc).__name__}")
 
     def on_retry(self, exc, task_id, args, kwargs, einfo):
-        note(task_id, "on_retry")
+        tell(task_id, "on_retry")
 
     def after_return(self, status, retval, task_id, args, kwargs, einfo):
-        note(task_id, "after_return", status=status)
+        tell(task_id, f"after_return {status}")
 
     def retry(self, *args, **options):
-        note(self.request.id, "retry")
+        tell(self.request.id, "retry")
         return super().retry(*args, **options)
 
 
+def work(task):
+    """Take a moment."""
+    time.sleep(0.01)
+    return "done"
+
+
 def hold(task):
-    """Run until the test says so, in Python code that any exception interrupts."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (FOLDER / f"{task.request.id}.go").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    """Run until the test opens the item's gate."""
+    traces.wait_at(task.request.id)
     return "held"
 
 
-def hold_and_retry(task):
-    hold(task)
-    raise task.retry(countdown=0)
-
-
-def hold_and_requeue(task):
-    hold(task)
-    raise Reject("back with it", requeue=True)
-
-
-def hold_and_renew(task):
-    hold(task)
-    try:
-        vtrr.engine.renew(task.request.id, task.request.vtrr_token)
-    except LeaseLost:
-        note(task.request.id, "lease lost")
+def swallow(task):
+    """Go on whatever is raised, as a broad `except` does."""
+    with contextlib.suppress(BaseException):
+        time.sleep(30)
+    time.sleep(30)
 
 
 def fail(task):
@@ -146,40 +118,38 @@ def requeue(task):
     raise Reject("not now", requeue=True)
 
 
-def swallow(task):
-    """Carry on whatever is raised, as a broad `except` does."""
-    with contextlib.suppress(BaseException):
-        hold(task)
-    time.sleep(PATIENCE_SECONDS)
+def hold_and_retry(task):
+    hold(task)
+    retry(task)
 
 
-def work(task):
-    time.sleep(0.01)
-    return "done"
+def hold_and_requeue(task):
+    hold(task)
+    requeue(task)
+
+
+def hold_and_renew(task):
+    hold(task)
+    try:
+        vtrr.engine.renew(task.request.id, task.request.vtrr_token)
+    except LeaseLost:
+        tell(task.request.id, "lease lost")
 
 
 DEEDS = {
     deed.__name__: deed
     for deed in (
-        *(hold, hold_and_retry, hold_and_requeue, hold_and_renew, fail, run_out_of_memory),
-        *(interrupt, leave, vanish, die, retry, ignore, reject, requeue, swallow, work),
+        work, hold, swallow, fail, run_out_of_memory, interrupt, leave, vanish, die, retry, ignore,
+        reject, requeue, hold_and_retry, hold_and_requeue, hold_and_renew,
     )
-}
+}  # fmt: skip
 
 
-@vtrr.task(base=Noting, max_retries=3)
+@vtrr.task(base=Reporting, max_retries=3)
 def act(self, deed):
     """Do the deed in the first run and return in every later one."""
-    request = self.request
-    first = not any(line["event"] == "run" for line in notes(request.id))
-    note(
-        request.id,
-        "run",
-        worker=request.hostname,
-        timeouts=request.vtrr_timeouts,
-        partition=request.vtrr_partition,
-        item_id=request.vtrr_item_id,
-        token=request.vtrr_token,
-        retries=request.retries,
-    )
+    traces.note(self, deed)
+    item_id = self.request.id
+    tell(item_id, "run")
+    first = traces.client.incr(f"runs:{item_id}") == 1
     return DEEDS[deed](self) if first else "again"

@@ -45,7 +45,7 @@ for _name, _options in json.loads(os.environ["QUEUES"]).items():
     queues[_name], tasks[_name] = make(_name, _options)
 
 
-@app.task(name="steps.plain")
+@app.task(name="steps.plain", shared=False)
 def plain(seconds=0):
     """Occupy a slot without any queue of ours."""
     time.sleep(seconds)

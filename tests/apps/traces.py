@@ -30,6 +30,8 @@ class Traces:
             "id": request.id, "args": list(args), "kwargs": kwargs, "retries": request.retries,
             "timeouts": getattr(request, "vtrr_timeouts", None),
             "partition": getattr(request, "vtrr_partition", None),
+            "item_id": getattr(request, "vtrr_item_id", None),
+            "token": getattr(request, "vtrr_token", None),
             "worker": request.hostname, "pid": os.getpid(), "at": time.time(),
         }  # fmt: skip
         self.client.rpush("runs", json.dumps(run))

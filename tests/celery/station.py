@@ -1,139 +1,125 @@
-"""The app of tests/apps/fates.py with its server and its workers, seen from a test."""
+"""The app of tests/apps/fates.py as its tests see it: items, their runs, their end.
 
-import contextlib
-import importlib.util
+Invariant: leases are so long by default that a rerun can't come from an expired one.
+"""
+
 import itertools
-import os
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
-from unittest.mock import patch
+import time
+from typing import Any
 
-from tests.servers import Server
+import celery
+
+from tests.stage import Stage
 from tests.waiting import eventually
-from tests.workers import APPS, Worker
-
+from tests.workers import Worker
 from vtrr_queue.inspector import Inspector
+from vtrr_queue.model import DeadLetter
 
-QUEUES = ("fair", "celery")
+CELERY = tuple(int(number) for number in celery.__version__.split(".")[:2])
 
-
-def load_app(name: str, env: dict[str, str]) -> ModuleType:
-    """Load a module of tests/apps anew, as a producer; workers load it by themselves."""
-    spec = importlib.util.spec_from_file_location(name, APPS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    with patch.dict(os.environ, env):
-        spec.loader.exec_module(module)
-    return module
+ACKED, RELEASED, TIMED_OUT = [0], [0, 0], [0, 1]
+"""`vtrr_timeouts` of all runs of an item, by what became of its first lease."""
 
 
-class Station:
-    """A private server, the app on it, and workers that start when they are asked for.
+class Station(Stage):
+    """A stage with one queue, and a worker that is started again when a test ended it.
 
     Args:
-        folder: Gets the notes of runs and the logs of workers.
+        folder: Where the workers' logs go.
         dispatch: "trigger" or "direct".
         pool: Pool of the workers.
         concurrency: Their pool size.
-        lease_seconds: Long by default, so that a rerun can't come from an expired lease.
+        lease_seconds: Of the queue.
     """
 
     def __init__(
-        self,
-        server: Server,
-        folder: Path,
-        dispatch: str,
-        *,
-        pool: str = "prefork",
-        concurrency: int = 2,
-        lease_seconds: float = 600,
+        self, folder, dispatch, *, pool="prefork", concurrency=2, lease_seconds=600.0
     ) -> None:
-        self.pool, self.concurrency, self.folder = pool, concurrency, folder
-        (folder / "notes").mkdir()
-        self.env = {
-            "FATES_URL": server.url().rsplit("/", 1)[0],
-            "FATES_FOLDER": str(folder / "notes"),
-            "FATES_DISPATCH": dispatch,
-            "FATES_LEASE_SECONDS": str(lease_seconds),
-        }
-        self.module = load_app("fates", self.env)
-        self.app, self.vtrr, self.act = self.module.app, self.module.vtrr, self.module.act
+        super().__init__("fates", folder, dispatch=dispatch, LEASE_SECONDS=lease_seconds)
+        self.pool = pool
+        self.concurrency = 1 if pool == "solo" else concurrency
+        self.vtrr = self.app.vtrr
         self.inspector = Inspector(self.vtrr.engine)
-        self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
-        self.workers: list[Worker] = []
 
-    def start_worker(self) -> Worker:
-        """Start one more worker, without waiting until it is ready."""
-        log_path = self.folder / f"worker{next(self._numbers)}.log"
-        worker = Worker("fates", queues=QUEUES, env=self.env, pool=self.pool,
-                        concurrency=self.concurrency, log_path=log_path)  # fmt: skip
-        self.workers.append(worker)
-        worker.start()
-        return worker
+    def one_more_worker(self) -> Worker:
+        """Start a worker, whether there is another or not."""
+        queues = ["fates", "celery"]
+        return self.start_worker(queues=queues, pool=self.pool, concurrency=self.concurrency)
 
     @property
     def worker(self) -> Worker:
-        """The running worker; a new one when a test ended it."""
+        """The worker that runs; a new one when a test ended the last."""
         if not (self.workers and self.workers[-1].is_running()):
-            self.start_worker()
-        self.workers[-1].wait_ready()
+            self.one_more_worker()
         return self.workers[-1]
 
-    def close(self) -> None:
-        """Kill the workers and close the producer's connections."""
-        for worker in self.workers:
-            worker.kill_group()
-        self.app.close()
-        self.vtrr.engine.client.close()
+    def logs(self) -> str:
+        """Return the ends of the latest logs."""
+        return "\n".join(worker.tail() for worker in self.workers[-2:])
 
-    def queue(self, deed: str, **limits: float) -> str:
-        """Enqueue one item, with limits of its own; returns its id."""
+    def queue(self, deed: str, **options: Any) -> str:
+        """Enqueue one item, with Celery options of its own; returns its id."""
         item_id = f"{deed}-{next(self._ids)}"
-        self.act.apply_async((deed,), task_id=item_id, partition_key="p", **limits)
+        self.app.act.apply_async((deed,), task_id=item_id, partition_key="p", **options)
         return item_id
 
-    def runs(self, item_id: str) -> list[dict]:
-        """Return what each run of an item wrote, oldest first."""
-        return [line for line in self.module.notes(item_id) if line["event"] == "run"]
+    def running(self, deed: str, **options: Any) -> str:
+        """Enqueue one item and wait until it runs; returns its id."""
+        item_id = self.queue(deed, **options)
+        self.wait_runs_of(item_id, 1)
+        return item_id
+
+    def let_go(self, *item_ids: str) -> None:
+        """End what `hold` waits for."""
+        for item_id in item_ids:
+            self.traces.open(item_id)
+
+    def let_pass(self, seconds: float) -> None:
+        """Let time pass in which something must not happen."""
+        time.sleep(seconds)
 
     def events(self, item_id: str) -> list[str]:
-        """Return the names of everything that happened to an item, oldest first."""
-        return [line["event"] for line in self.module.notes(item_id)]
+        """Return the hooks and runs of an item in their order."""
+        return self.traces.client.lrange(f"events:{item_id}", 0, -1)
 
-    def running(self, deed: str, **limits: float) -> str:
-        """Enqueue one item and wait until it runs."""
-        item_id = self.queue(deed, **limits)
-        eventually(lambda: self.runs(item_id), 15, f"a run of {item_id}")
-        return item_id
+    def state_of(self, item_id: str) -> str:
+        """Return the state of the item's result."""
+        return self.app.app.AsyncResult(item_id).state
 
-    def timeouts(self, item_id: str, runs: int, timeout: float = 20) -> list[int]:
-        """Wait for so many runs and for the queue's rest; return vtrr_timeouts of each run."""
-        eventually(lambda: len(self.runs(item_id)) >= runs, timeout, f"{runs} runs of {item_id}")
+    def wait_state(self, item_id: str, state: str) -> None:
+        """Wait for a state of the item's result."""
+        eventually(lambda: self.state_of(item_id) == state, 15, f"{state} of {item_id}")
+
+    def wait_runs_of(self, item_id: str, count: int) -> list[dict[str, Any]]:
+        """Wait until an item has run so many times, and return its runs."""
+        eventually(lambda: len(self.traces.runs(item_id)) >= count, 20, f"run {count} of {item_id}")
+        return self.traces.runs(item_id)
+
+    def timeouts(self, item_id: str, runs: int) -> list[int]:
+        """Wait for so many runs and for an empty queue; return `vtrr_timeouts` of every run."""
+        self.wait_runs_of(item_id, runs)
         self.wait_empty()
-        return [run["timeouts"] for run in self.runs(item_id)]
+        return [run["timeouts"] for run in self.traces.runs(item_id)]
 
-    def wait_empty(self, timeout: float = 20) -> None:
-        """Wait until nothing waits, runs or is delayed, then check what is stored."""
-
-        def resting() -> bool:
-            depth = self.inspector.depth()
-            return (depth.waiting, depth.running, depth.delayed) == (0, 0, 0)
-
-        eventually(resting, timeout, "an empty queue")
+    def wait_empty(self) -> None:
+        """Wait until nothing waits, runs or is delayed; then what is stored must be right."""
+        self.wait_rest("fates")
         assert self.inspector.audit() == []
 
-    def state(self, item_id: str) -> str:
-        """Return the item's state in the result backend."""
-        return self.app.AsyncResult(item_id).state
+    def dead_letter(self, item_id: str) -> DeadLetter:
+        """Wait for an item's dead letter."""
 
+        def find() -> DeadLetter | None:
+            letters = self.inspector.dead_letters()
+            return next((letter for letter in letters if letter.item_id == item_id), None)
 
-@contextlib.contextmanager
-def station(folder: Path, dispatch: str, **options: object) -> Iterator[Station]:
-    """Open a station on a private server and show the end of the logs when a test fails."""
-    with Server() as server:
-        opened = Station(server, folder, dispatch, **options)
-        try:
-            yield opened
-        finally:
-            opened.close()
+        return eventually(find, 15, f"the dead letter {item_id}")
+
+    def check_slots(self) -> None:
+        """The worker still uses every slot it has."""
+        holds = [self.queue("hold") for _ in range(self.concurrency)]
+        for item_id in holds:
+            self.wait_runs_of(item_id, 1)
+        self.let_go(*holds)
+        self.wait_empty()

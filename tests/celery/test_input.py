@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests.queues import define, lease_all, make_queue, snapshot
+from tests.callers import define, lease_all, make_queue, snapshot
 from vtrr_queue import ArgumentError, ArgumentTypeError, DuplicateItem, PayloadError, VTRRQueue
 from vtrr_queue.errors import VTRRError
 from vtrr_queue.payload import decode

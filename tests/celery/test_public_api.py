@@ -12,7 +12,7 @@ import redis
 from celery import Celery, current_app
 
 import vtrr_queue
-from tests.queues import define, lease_all, make_app, make_queue, snapshot
+from tests.callers import define, lease_all, make_app, make_queue, snapshot
 from tests.waiting import eventually
 from vtrr_queue import Unavailable, VTRRQueue, VTRRTask
 from vtrr_queue.errors import VTRRError
@@ -235,9 +235,15 @@ def test_a_countdown_is_waited_for_in_redis(queue, redis_client, when):
 
 
 @pytest.mark.parametrize(
-    "when", [{"countdown": 0}, {"countdown": -5}, {"eta": LONG_AGO}, {"eta": LONG_AGO.replace(tzinfo=None)}],
+    "when",
+    [
+        {"countdown": 0},
+        {"countdown": -5},
+        {"eta": LONG_AGO},
+        {"eta": LONG_AGO.replace(tzinfo=None)},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_time_that_has_passed_is_now(queue, when):
     queue.work.apply_async(partition_key="acme", task_id="now", **when)
     assert [lease.item_id for lease in lease_all(queue)] == ["now", "e1"]

@@ -25,6 +25,7 @@ from tests.old_queue import (
 from tests.stored import stored
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import SchemaMismatch
+from vtrr_queue.inspector import Inspector
 from vtrr_queue.migrate.survey import MigrationRefused
 from vtrr_queue.model import NewItem
 from vtrr_queue.payload import decode
@@ -72,6 +73,7 @@ def test_a_database_of_0_2_is_refused_until_it_is_converted(old, engine):
 @pytest.mark.parametrize("batch", [1, 2, 500])
 def test_order_payload_weight_and_timeouts_are_kept(old, engine, batch):
     total, placed = convert(old, batch)
+    assert Inspector(engine).audit(largest_charge=2.5) == []
     leases = drain(engine)
 
     assert (total.waiting, total.leased, total.dead, total.repeated) == (7, 2, 0, 0)
@@ -137,11 +139,13 @@ def test_one_id_waiting_and_leased_is_one_item(old):
     assert (placed.waiting, placed.leased) == (7, 2)
 
 
-def test_leases_with_one_token_between_them_or_none_are_kept_apart(old, engine):
+@pytest.mark.parametrize("batch", [1, 500])
+def test_leases_with_one_token_between_them_or_none_are_kept_apart(old, engine, batch):
     old.hset("vtrr:files:lease", "t-0", "11" * 16)
     lease_old(old, "a9", FAR, "acme", "1", 0, "")
 
-    assert convert(old, batch=1)[1].leased == 3
+    assert convert(old, batch)[1].leased == 3
+    assert len(stored(old, NAME)["lease"]) == 3
     assert engine.reclaim().count == 1
 
 

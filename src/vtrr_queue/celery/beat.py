@@ -45,13 +45,21 @@ def install_reclaim(vtrr: VTRRQueue) -> None:
         vtrr: A queue with ``reclaim_interval``.
     """
     app, name = vtrr.app, vtrr.reclaim_name
-    app.task(name=name, ignore_result=True, shared=False)(vtrr.reclaim_and_dispatch_quietly)
+    registered: dict[str, VTRRQueue] = app.__dict__.setdefault("vtrr_reclaims", {})
+    if name not in registered:  # a reloaded module makes its queue again, under the same name
+
+        def reclaim() -> None:
+            """Put expired leases back and send the triggers that waiting items lack."""
+            registered[name].reclaim_and_dispatch()
+
+        app.task(name=name, ignore_result=True, shared=False)(reclaim)
+    registered[name] = vtrr
     entry = reclaim_entry(vtrr)[name]
     app.add_periodic_task(entry["schedule"], app.signature(name), name=name, **entry["options"])
 
     def mend(sender: Any = None, **_: Any) -> None:
         scheduler = getattr(sender, "scheduler", None)
         if scheduler is not None and scheduler.app is app and name not in scheduler.schedule:
-            scheduler.update_from_dict(reclaim_entry(vtrr))
+            scheduler.update_from_dict(reclaim_entry(registered[name]))
 
     beat_init.connect(mend, weak=False, dispatch_uid=f"vtrr-{name}-{id(app)}")

@@ -108,12 +108,23 @@ class Feed:
         self._accept = prepare_accept_content(vtrr.app.conf.accept_content)
         self._hungry = True
         self._failed_until = 0.0
+        self._unsure_until = 0.0
 
     @property
-    def direct(self) -> bool:
-        """Whether this worker pulls by itself: direct dispatch and it consumes the queue."""
+    def unsure(self) -> bool:
+        """Whether the ledger may hold triggers that a broker outage has lost."""
+        return time.monotonic() < self._unsure_until
+
+    @property
+    def pulling(self) -> bool:
+        """Whether this worker leases without a trigger, of the queues it consumes.
+
+        With direct dispatch it always does; after an outage it does until lost triggers have
+        left the ledger, because they keep others from being sent.
+        """
         consumed = self.vtrr.app.amqp.queues.consume_from
-        return self.vtrr.dispatch == "direct" and self.vtrr.celery_queue in consumed
+        pulls = self.vtrr.dispatch == "direct" or self.unsure
+        return pulls and self.vtrr.celery_queue in consumed
 
     def permit(self, trigger_id: str, acknowledge: Callable[..., None]) -> None:
         """A trigger arrived."""
@@ -123,7 +134,7 @@ class Feed:
     def hint(self) -> None:
         """Something became servable."""
         self._hungry = True
-        if self.direct:
+        if self.pulling:
             self.feeder.wake()
 
     def run(self, free: int) -> bool:
@@ -155,9 +166,15 @@ class Feed:
         """Settle what ended, without leasing; for times when the event loop stands still."""
         self.run(0)
 
-    def consumer_started(self) -> None:
-        """Ask again; look after requests that a reconnect may have dropped."""
+    def consumer_started(self, *, again: bool) -> None:
+        """Ask for items; look after what an outage may have lost.
+
+        Args:
+            again: The broker was away.
+        """
         self._hungry = True
+        if again and self.vtrr.dispatch == "trigger":
+            self._unsure_until = time.monotonic() + self.vtrr.budget.timeout_ms / 1000 + 1
         waiting = [token for token, held in self.held.items() if not held.started]
         self._suspects = (time.monotonic() + GONE_AFTER_SECONDS, waiting)
 
@@ -220,9 +237,9 @@ class Feed:
     def _take(self, room: int) -> list[Permit | None]:
         if room <= 0 or not self.feeder.accepting():
             return []
-        if self.direct:
-            return [None] * room if self._hungry else []
-        return [self.permits.popleft() for _ in range(min(room, len(self.permits)))]
+        if self.permits:
+            return [self.permits.popleft() for _ in range(min(room, len(self.permits)))]
+        return [None] * room if self._hungry and self.pulling else []
 
     def _exchange(self, acks: list[Ended], taken: list[Permit | None]) -> bool:
         engine, budget = self.vtrr.engine, self.vtrr.budget
@@ -266,7 +283,7 @@ class Feed:
             self.held[lease.token] = Held(lease, group[at])
         for lease in leased.items:
             self._submit(lease)
-        return bool(leased.items) and bool(self.permits or group[0] is None)
+        return bool(leased.items) and bool(self.permits or self.pulling)
 
     def _submit(self, lease: Lease) -> None:
         consumer = self.feeder.consumer
@@ -288,6 +305,8 @@ class Feed:
         held = True
         if end.fate is Fate.REJECTED:
             self.vtrr.bury(lease, end.why)
+        elif end.fate is Fate.RETRY:  # if still held, somebody raised `Retry` who asked for none
+            self.vtrr.bury(lease, f"it raised {end.why} and stored no retry of its own")
         elif end.fate in {Fate.RELEASE, Fate.TIMED_OUT}:
             settled = engine.release(
                 lease.item_id, lease.token, timed_out=end.fate is Fate.TIMED_OUT,

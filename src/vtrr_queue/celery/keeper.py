@@ -26,6 +26,9 @@ logger = get_logger(__name__)
 BUSY_SECONDS, IDLE_SECONDS = 5.0, 30.0
 """Pause between two looks while items wait or run, and while none does, s."""
 
+UNSURE_SECONDS = 1.0
+"""The same after a broker outage, when new items may get no trigger, s."""
+
 LISTEN_SECONDS = 0.5
 """Longest sleep between two checks of what this process has to settle, s."""
 
@@ -127,7 +130,8 @@ class Keeper:
             self._next_look[name] = time.monotonic() + BUSY_SECONDS
             return
         busy = wake.waiting > 0 or wake.next_wake_ms is not None
-        pause = (BUSY_SECONDS if busy else IDLE_SECONDS) * random.uniform(0.8, 1.2)  # noqa: S311
+        pause = UNSURE_SECONDS if feed.unsure else BUSY_SECONDS if busy else IDLE_SECONDS
+        pause *= random.uniform(0.8, 1.2)  # noqa: S311
         self._next_look[name] = time.monotonic() + pause
         self.expect(feed, wake)
         feed.vtrr.send_triggers(wake)

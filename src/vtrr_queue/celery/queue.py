@@ -221,10 +221,6 @@ class VTRRQueue:
         self._publisher.send(reclaimed.wake.triggers, PUBLISH_WAIT_SECONDS)
         return reclaimed.count
 
-    def reclaim_and_dispatch_quietly(self) -> None:
-        """Body of the periodic task."""
-        self.reclaim_and_dispatch()
-
     def reclaim_beat_schedule(self) -> dict[str, dict[str, Any]]:
         """The Beat entry of the periodic reclaim, for apps that assign ``beat_schedule`` whole.
 
@@ -266,27 +262,43 @@ class VTRRQueue:
         return self._task.name if self._task else None
 
     def _define(self, function: Callable[..., Any], options: dict[str, Any]) -> VTRRTask:
-        if not callable(function):
+        if not (callable(function) and hasattr(function, "__name__")):
             raise ArgumentTypeError("function", function, "a function")
         name = self.app.gen_task_name(function.__name__, function.__module__)
-        if self._task is not None and self._task.name != name:
-            raise ArgumentError(
-                "function", name,
-                f"the one task of queue {self.name!r}, {self._task.name!r}: triggers are "
-                f"interchangeable, so make one VTRRQueue per task",
-            )  # fmt: skip
-        self._check_limits(options.get("soft_time_limit"), options.get("time_limit"))
         base = options.pop("base", None) or self.app.Task
         if not (isinstance(base, type) and issubclass(base, Task)):
             raise ArgumentTypeError("base", base, "a subclass of celery.Task")
+        limits = ("soft_time_limit", "time_limit")
+        self._check_limits(*(options.get(limit, getattr(base, limit, None)) for limit in limits))
+        tasks = self._claim(name)
         fair = type(base.__name__, (FairTask, base), {"abstract": True, "vtrr_queue": self})
         # Late acknowledgement is Celery's own word for "done when it is done": the lease decides.
         settings = {"reject_on_worker_lost": True, **options, "acks_late": True}
-        if self._task is not None:
-            self.app._tasks.pop(name, None)  # noqa: SLF001 - module reload: the new function counts
         proxy = self.app.task(bind=True, base=fair, name=name, shared=False, **settings)(function)
-        self._task = VTRRTask(self, name, function, proxy)
+        self._task = tasks[self.name] = VTRRTask(self, name, function, proxy)
         return self._task
+
+    def _claim(self, name: str) -> dict[str, VTRRTask]:
+        """One task for each queue and one queue for each task; at a module reload the new counts.
+
+        Returns:
+            The app's mapping queue name -> task.
+        """
+        tasks: dict[str, VTRRTask] = self.app.__dict__.setdefault("vtrr_tasks", {})
+        mine = tasks.get(self.name)
+        if mine is not None and mine.name != name:
+            raise ArgumentError(
+                "function", name,
+                f"the one task of queue {self.name!r}, {mine.name!r}: triggers are "
+                f"interchangeable, so make one VTRRQueue per task",
+            )  # fmt: skip
+        for queue, task in tasks.items():
+            if task.name == name and queue != self.name:
+                expected = f"a task with a name of its own, which queue {queue!r} has not taken"
+                raise ArgumentError("function", name, expected)
+        if mine is not None:
+            mine.unregister()
+        return tasks
 
     def _check_limits(self, soft: Any, hard: Any) -> None:
         if soft is not None:
@@ -300,8 +312,9 @@ class VTRRQueue:
             )  # fmt: skip
         limits = [value for value in (soft, hard, self.lease_seconds) if value is not None]
         if any(a >= b for a, b in itertools.pairwise(limits)):
+            shown = ["None" if limit is None else f"{limit:g}" for limit in (soft, hard)]
             warnings.warn(
-                f"queue {self.name!r}: soft_time_limit ({soft}) < time_limit ({hard}) < "
+                f"queue {self.name!r}: soft_time_limit ({shown[0]}) < time_limit ({shown[1]}) < "
                 f"lease_seconds ({self.lease_seconds:g}) does not hold",
                 UserWarning, stacklevel=4,
             )  # fmt: skip

@@ -36,7 +36,7 @@ class Fate(enum.Enum):
     CANCELLED = "cancelled"
     """An operator revoked it; the item goes."""
     RETRY = "retry"
-    """The item waits for its retry already; nothing to do."""
+    """The item waits for its retry already; when it doesn't, it becomes a dead letter."""
     RELEASE = "release"
     """Put back, not counted: the worker ends or lost its broker."""
     TIMED_OUT = "timed out"
@@ -129,8 +129,8 @@ class ItemRequest(Request):
 
 
 def _rejected(exc: Reject) -> Fate:
-    if isinstance(exc.reason, VTRRError):
-        return Fate.RELEASE  # self.retry() could not store the retry: keep the item
+    if isinstance(exc.reason, VTRRError):  # self.retry() could not store the retry
+        return Fate.REJECTED if isinstance(exc.reason, ValueError | TypeError) else Fate.RELEASE
     return Fate.RELEASE if exc.requeue else Fate.REJECTED
 
 

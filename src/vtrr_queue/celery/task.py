@@ -42,12 +42,28 @@ _STORED_HEADERS = (
 )  # fmt: skip
 
 
+_NO_ITEM = {
+    "vtrr_timeouts": 0,
+    "vtrr_partition": None,
+    "vtrr_item_id": None,
+    "vtrr_token": None,
+}
+
+
 class FairTask:
     """Mixin in front of the user's Celery base class."""
 
     abstract = True
     Request = "vtrr_queue.celery.request:ItemRequest"
     vtrr_queue: VTRRQueue
+
+    @property
+    def request(self) -> Any:
+        """The running call; one without an item, direct or eager, has an item's fields as well."""
+        request = super().request  # type: ignore[misc]
+        if "vtrr_timeouts" not in vars(request):
+            vars(request).update(_NO_ITEM)
+        return request
 
     def apply_async(
         self,
@@ -160,6 +176,14 @@ class VTRRTask:
     def celery_task(self) -> Task:
         """The Celery task itself; reading it configures the app."""
         return self._vtrr.app.tasks[self.name]
+
+    def unregister(self) -> None:
+        """Take it out of the app, because its module is loaded again."""
+        app = self._vtrr.app
+        app._tasks.pop(self.name, None)  # noqa: SLF001 - Celery keeps the first of a name
+        waiting = [proxy for proxy in app._pending if proxy is not self._proxy]  # noqa: SLF001
+        app._pending.clear()  # noqa: SLF001
+        app._pending.extend(waiting)  # noqa: SLF001
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function in the caller, without any queue."""

@@ -116,8 +116,9 @@ class Feeder:
     def start(self) -> None:
         """The consumer is up: for the first time, or again after a broker outage."""
         self._running = True
+        _let_close(self.consumer.connection)
         for feed in self.feeds:
-            feed.consumer_started()
+            feed.consumer_started(again=self.consumer.restart_count > 0)
         self.keeper.start()
         if self.consumer.hub is None:
             self.wake()
@@ -196,6 +197,24 @@ class FeederStep(bootsteps.StartStopStep):
     def shutdown(self, c: Any) -> None:
         """Celery's hook: every worker step has stopped, the pool included."""
         feeder_of(c).end()
+
+
+def _let_close(connection: Any) -> None:
+    """Let Celery close a lost connection again and again.
+
+    Celery 5.7 closes it after it was collected. With unacked messages kombu's Redis channel then
+    often raises AttributeError, and the worker ends; plain tasks with `acks_late` meet the same.
+    """
+    close = connection.close
+
+    def close_even_collected() -> None:
+        try:
+            close()
+        except AttributeError as exc:
+            logger.debug("closing a collected broker connection: %r", exc)
+            close()  # goes on behind the step that failed
+
+    connection.close = close_even_collected
 
 
 def install_step(app: Any) -> None:

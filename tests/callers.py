@@ -1,0 +1,45 @@
+"""Queues without workers, as a caller makes them, and pictures of a database."""
+
+import weakref
+
+import redis
+from celery import Celery
+
+from vtrr_queue import VTRRQueue
+
+
+def make_app(name="tests", **conf):
+    """Return an app of its own that publishes into this process's memory."""
+    app = Celery(name, broker="memory://", set_as_current=False)
+    app.conf.update(conf)
+    return app
+
+
+def make_queue(client, **options):
+    """Return a queue that publishes nothing, unless the options say otherwise."""
+    settings = {"name": "files", "dispatch": "direct"} | options
+    app = settings.pop("app", None) or make_app()
+    vtrr = VTRRQueue(client, app, **settings)
+    weakref.finalize(vtrr, vtrr.engine.client.close)
+    return vtrr
+
+
+def define(vtrr, **options):
+    """Give a queue its task."""
+
+    @vtrr.task(**options)
+    def work(self, *args, **kwargs):
+        """Do the work."""
+        return args, kwargs
+
+    return work
+
+
+def snapshot(client: redis.Redis):
+    """Return a mapping key -> serialised value of the whole database."""
+    return {key: client.dump(key) for key in client.scan_iter(count=1000)}
+
+
+def lease_all(vtrr, count=1000):
+    """Lease what is servable."""
+    return vtrr.engine.lease(count=count, holder="test").items

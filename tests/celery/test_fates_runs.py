@@ -1,0 +1,121 @@
+"""How a run ends decides the fate of its lease, pool by pool; the worker lives on."""
+
+import itertools
+
+import pytest
+
+from tests.celery.station import ACKED, RELEASED, TIMED_OUT, Station
+from tests.stage import DISPATCHES
+from tests.waiting import eventually
+
+
+@pytest.fixture(
+    scope="module", params=itertools.product(("prefork", "threads", "solo"), DISPATCHES), ids="-".join
+)
+def station(request, tmp_path_factory):
+    """One worker for all rows; none of them may end it or cost it a slot."""
+    pool, dispatch = request.param
+    with Station(tmp_path_factory.mktemp("runs"), dispatch, pool=pool) as opened:
+        worker = opened.worker
+        yield opened
+        assert opened.workers == [worker]
+        opened.check_slots()
+
+
+@pytest.fixture(autouse=True)
+def _logs(station):
+    yield
+    print(station.logs())  # noqa: T201 - pytest shows it when the test failed
+
+
+@pytest.mark.parametrize(
+    ("deed", "fate", "state"),
+    [
+        ("work", ACKED, "SUCCESS"),
+        ("fail", ACKED, "FAILURE"),
+        ("run_out_of_memory", ACKED, "FAILURE"),
+        ("ignore", ACKED, "PENDING"),
+        ("retry", RELEASED, "SUCCESS"),
+        ("requeue", RELEASED, "SUCCESS"),
+        ("leave", TIMED_OUT, "SUCCESS"),
+        ("interrupt", TIMED_OUT, "SUCCESS"),
+    ],
+)
+def test_the_end_of_a_run_decides(station, deed, fate, state):
+    """A return and an exception ack; `sys.exit()` is a death; the worker survives each."""
+    item_id = station.queue(deed)
+    assert station.timeouts(item_id, len(fate)) == fate
+    station.wait_state(item_id, state)
+    assert station.worker.is_running()
+
+
+def test_an_item_rejected_for_good_is_a_dead_letter(station):
+    """`Reject(requeue=False)` keeps the item out of the queue, with its reason."""
+    item_id = station.queue("reject")
+    assert station.timeouts(item_id, 1) == [0]
+    letter = station.dead_letter(item_id)
+    assert "bad item" in letter.reason
+    assert letter.timeouts == 0
+
+
+@pytest.mark.parametrize("limit", ["soft_time_limit", "time_limit"])
+def test_a_time_limit(station, limit):
+    """A soft limit is an exception, a hard one a counted death; only prefork enforces them."""
+    item_id = station.running("hold", **{limit: 0.4})
+    if station.pool != "prefork":
+        station.let_pass(0.6)
+        station.let_go(item_id)
+        fate, state = ACKED, "SUCCESS"
+    elif limit == "soft_time_limit":
+        fate, state = ACKED, "FAILURE"
+    else:
+        fate, state = TIMED_OUT, "SUCCESS"
+    assert station.timeouts(item_id, len(fate)) == fate
+    station.wait_state(item_id, state)
+
+
+def test_a_hard_limit_beats_a_body_that_swallows_everything(station):
+    """The rerun starts after the first process is dead."""
+    if station.pool != "prefork":
+        pytest.skip("only prefork enforces limits")
+    item_id = station.running("swallow", time_limit=0.4)
+    assert station.timeouts(item_id, 2) == TIMED_OUT
+    first, second = station.traces.runs(item_id)
+    assert first["pid"] not in station.worker.children()
+    assert second["pid"] != first["pid"]
+
+
+@pytest.mark.parametrize("deed", ["die", "vanish"])
+def test_the_death_of_the_process_is_counted(station, deed):
+    """SIGKILL and `os._exit()` in a child; other pools have no process to lose but the worker."""
+    if station.pool != "prefork":
+        pytest.skip("the process is the worker's own")
+    item_id = station.queue(deed)
+    assert station.timeouts(item_id, 2) == TIMED_OUT
+
+
+def test_revoke_with_terminate(station):
+    """Prefork kills the run and the item is gone; elsewhere it runs to its end, once."""
+    item_id = station.running("hold")
+    station.app.control.revoke(item_id, terminate=True)
+    if station.pool == "prefork":
+        station.wait_state(item_id, "REVOKED")
+    else:
+        station.let_pass(0.5)
+        station.let_go(item_id)
+    assert station.timeouts(item_id, 1) == ACKED
+    assert station.state_of(item_id) == ("REVOKED" if station.pool == "prefork" else "SUCCESS")
+
+
+def test_an_item_revoked_while_it_waits_never_runs(station):
+    """A worker that knows of the revocation drops the item when it gets it."""
+    if station.pool == "solo":
+        pytest.skip("a busy solo worker hears of it afterwards")
+    blockers = [station.running("hold") for _ in range(station.concurrency)]
+    item_id = station.queue("work")
+    station.app.control.revoke(item_id)
+    station.worker.wait_for_log(f"revoked: {item_id}")
+    station.let_go(*blockers)
+    station.wait_empty()
+    assert station.traces.runs(item_id) == []
+    assert station.state_of(item_id) == "REVOKED"

@@ -1,0 +1,54 @@
+"""bury.lua moves a leased item to the dead letters."""
+
+from tests.clock import LEASE_MS, START_MS
+from vtrr_queue.model import DeadLetter
+
+
+def test_the_item_is_kept_with_its_reason(scripts):
+    """It no longer waits nor runs; its record is kept to the byte."""
+    scripts.put("acme", "one", "two", weight=2)
+    scripts.take("t1")
+    scripts.call("release", "t1", item_id="one", timed_out=1, position="front")
+    scripts.take("t2")
+    reply = scripts.twice("bury", "t2", item_id="one", reason="пробел и 1 2 3")
+    assert reply == ["buried", b"t2", START_MS, 0, 0, b""]
+    assert scripts.inspector.dead_letters() == [
+        DeadLetter("one", "acme", "пробел и 1 2 3", START_MS, 1, 0, 2.0, b"one!")
+    ]
+    assert set(scripts.stored()["task"]) == {b"two"}
+
+
+def test_the_last_burial_leaves_dead_letters_only(scripts):
+    scripts.put("a", "a1")
+    scripts.take("t1")
+    scripts.twice("bury", "t1", item_id="a1", reason="")
+    record = b"1 0 0 1 aa1!"
+    assert scripts.stored() == {
+        "schema": b"3",
+        "dead": {b"a1": b"%d 0 " % START_MS + record},
+        "dead_index": {b"a1": START_MS},
+    }
+
+
+def test_a_token_that_does_not_hold_the_item_changes_nothing(scripts, clock):
+    scripts.put("a", "a1", "a2")
+    scripts.take("t1", "t2")
+    assert scripts.call("bury", "t2", item_id="a1") == ["lost", b"t2", START_MS, 0, 0, b""]
+    clock.advance(LEASE_MS)
+    scripts.take("t3", "t4")
+    before = scripts.stored()
+    for replay in (0, 1):
+        assert scripts.call("bury", "t1", item_id="a1", replay=replay)[0] == "lost"
+    assert scripts.stored() == before
+
+
+def test_a_second_burial_is_lost(scripts):
+    """Unlike a repeated call it is a new one."""
+    scripts.put("a", "a1")
+    scripts.take("t1")
+    scripts.call("bury", "t1", item_id="a1")
+    assert scripts.call("bury", "t1", item_id="a1")[0] == "lost"
+
+
+def test_it_refuses_keys_of_another_layout(scripts, foreign):
+    assert scripts.call("bury", "t1", item_id="a1") == ["schema", b"t1", foreign]

@@ -1,0 +1,152 @@
+"""Scripts are composed from header, includes and body, and say truly what they use."""
+
+import hashlib
+import re
+from importlib.resources import files
+
+import pytest
+
+from vtrr_queue import scripting
+from vtrr_queue.keys import SCHEMA, SCRIPT_KEYS
+from vtrr_queue.scripting import compose_all, load, parse_header, script_names
+
+FOLDER = files("vtrr_queue.scripts")
+SOURCES = {
+    path.name.removesuffix(".lua"): path.read_text()
+    for folder in (FOLDER, FOLDER / "lib")
+    for path in folder.iterdir()
+    if path.name.endswith(".lua")
+}
+LIBRARY = sorted(set(SOURCES) - set(script_names()))
+
+
+@pytest.fixture
+def compose(monkeypatch):
+    """Compose a script named `main` from sources that a test gives by file name."""
+
+    def compose(**sources):
+        texts = {name.replace("lib_", "lib/"): text for name, text in sources.items()}
+        monkeypatch.setattr(scripting, "_read", texts.__getitem__)
+        return load.__wrapped__("main")
+
+    return compose
+
+
+def code(source):
+    """The lines after the header."""
+    lines = source.splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
+
+
+def test_there_is_a_script_for_each_verb():
+    assert script_names() == (
+        "ack", "bury", "enqueue", "forget_triggers", "lease", "reclaim", "release", "renew",
+        "retry",
+    )  # fmt: skip
+    assert set(compose_all()) == set(script_names())
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_a_body_names_its_keys_and_arguments(name):
+    """No positions outside of what the loader writes, and no key that isn't declared."""
+    body, header = code(SOURCES[name]), parse_header(SOURCES[name])
+    assert not re.findall(r"KEYS\[|ARGV\[\d", body)
+    used = {key for key in SCRIPT_KEYS if re.search(rf"\b{key.upper()}\b", body)}
+    assert used <= set(header.keys)
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_a_script_is_described_in_full(name):
+    """Summary, arguments, replies and cost; the echo comes first and in each reply."""
+    header = load(name).header
+    assert header.summary.endswith(".")
+    assert header.cost.startswith("O(")
+    assert header.arguments[0][:2] == ("echo", "str")
+    replies = header.returns.split(" | ")
+    assert all(re.match(r'\{ ?"\w+", (echo|token)', reply) for reply in replies)
+    assert '{"schema", echo, found}' in header.returns
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_a_library_file_holds_the_function_it_is_named_after(name):
+    assert re.findall(r"^local function (\w+)\(", SOURCES[name], re.MULTILINE) == [name]
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_includes_are_what_is_called(name):
+    """A script includes only what it uses, itself or through what it includes."""
+    body, included = code(SOURCES[name]), parse_header(SOURCES[name]).includes
+    called = {lib for lib in LIBRARY if lib != name and re.search(rf"\b{lib}\(", body)}
+    assert set(included) <= called
+    reached = set(included)
+    for lib in scripting._ordered(name, included):
+        reached.add(lib)
+    assert called <= reached
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_a_script_is_what_its_hash_says(name):
+    script = load(name)
+    assert hashlib.sha1(script.text.encode()).hexdigest() == script.sha
+    assert load(name) is script
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_functions_stand_once_and_before_their_users(name):
+    text = load(name).text
+    for function in LIBRARY:
+        defined = [m.start() for m in re.finditer(rf"local function {function}\(", text)]
+        used = [m.start() for m in re.finditer(rf"(?<!function )\b{function}\(", text)]
+        assert len(defined) == bool(used)
+        assert not used or defined[0] < min(used)
+
+
+def test_names_come_before_functions_and_the_body_last(compose):
+    script = compose(
+        main="--- Do.\n-- @key task hash x\n-- @arg echo str\n-- @arg n int\n-- @rest more ids\n"
+        "-- @include b\nreturn b(TASK, echo, n, more, EXPECTED_SCHEMA)\n",
+        lib_b="--- B.\n-- @key lease hash x\n-- @include c\nlocal function b() c(LEASE) end\n",
+        lib_c="--- C.\nlocal function c() end\n",
+    )
+    assert script.text == (
+        "-- vtrr-queue main\n"
+        f"local TASK = KEYS[{SCRIPT_KEYS.index('task') + 1}]\n"
+        f"local LEASE = KEYS[{SCRIPT_KEYS.index('lease') + 1}]\n"
+        f'local EXPECTED_SCHEMA = "{SCHEMA}"\n'
+        "local function c() end\n"
+        "local function b() c(LEASE) end\n"
+        "local echo = ARGV[1]\n"
+        "local n = tonumber(ARGV[2])\n"
+        "local more = 3\n"
+        "return b(TASK, echo, n, more, EXPECTED_SCHEMA)\n"
+    )
+
+
+def test_a_function_that_two_others_include_stands_once(compose):
+    script = compose(
+        main="--- Do.\n-- @include a\n-- @include b\nreturn a() + b()\n",
+        lib_a="--- A.\n-- @include c\nlocal function a() c() end\n",
+        lib_b="--- B.\n-- @include c\nlocal function b() c() end\n",
+        lib_c="--- C.\nlocal function c() end\n",
+    )
+    assert re.findall(r"function (\w)", script.text) == ["c", "a", "b"]
+
+
+def test_includes_that_form_a_cycle_are_refused(compose):
+    with pytest.raises(ValueError, match="include cycle in main: a -> b -> a"):
+        compose(
+            main="--- Do.\n-- @include a\n",
+            lib_a="--- A.\n-- @include b\n",
+            lib_b="--- B.\n-- @include a\n",
+        )
+
+
+@pytest.mark.parametrize("line", ["-- @key taks hash x", "-- @arg n float"])
+def test_a_header_with_an_unknown_name_is_refused(line):
+    with pytest.raises(ValueError, match=r"unknown key or type '(taks|float)' in '--- Do.'"):
+        parse_header(f"--- Do.\n{line}\n")
+
+
+def test_only_the_first_comment_block_is_the_header():
+    header = parse_header("--- Do.\n-- @return {a}\n-- @return | {b}\n\n-- @key task hash x\n")
+    assert (header.returns, header.keys) == ("{a} | {b}", {})
