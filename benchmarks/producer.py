@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import redis
 from celery import Celery
@@ -15,51 +16,59 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+ARGS = ("path/of/a/file.pdf",)
+
+
+class Producer:
+    """One app with a plain and a fair task, which nothing consumes.
+
+    Args:
+        url: Server without a database number; 0 becomes the broker, 2 the state.
+    """
+
+    def __init__(self, url: str) -> None:
+        app = Celery("bench", broker=f"{url}/0")
+        self.client = redis.Redis.from_url(f"{url}/2")
+        self.client.flushall()
+        self._plain = app.task(name="bench.plain", shared=False)(_never_runs)
+        self._fair = VTRRQueue(self.client, app, name="bench").task(_never_runs)
+        self._entries = [{"args": ARGS} for _ in range(10_000)]
+
+    def apply_async(self, count: int) -> None:
+        """Celery's own way, one call an item."""
+        for _ in range(count):
+            self._plain.apply_async(ARGS)
+
+    def queue(self, count: int, size: int) -> None:
+        """Enqueue ``count`` items in calls of ``size``."""
+        for _ in range(count // size):
+            self._fair.queue("tenant", self._entries[:size])
+
+
+def _never_runs(path: str) -> None:
+    """Body of both tasks."""
+
+
 def producer_rates(url: str, rounds: int) -> dict[str, float]:
-    """Median items a second of each way to enqueue, and ratios to ``apply_async``.
+    """Median items a second of each way to enqueue.
 
     Args:
         url: Server without a database number; 0 becomes the broker, 2 the state.
         rounds: Interleaved rounds.
     """
-    app = Celery("bench", broker=f"{url}/0")
-    client = redis.Redis.from_url(f"{url}/2")
-    client.flushall()
-
-    def function(self: Any, path: str) -> None:
-        """Never runs: nothing consumes here."""
-
-    plain = app.task(name="bench.plain", bind=True, shared=False)(function)
-    fair = VTRRQueue(client, app, name="bench").task(function)
-    entries = [{"args": ["path/of/a/file.pdf"]} for _ in range(10_000)]
-
-    def loop(count: int) -> None:
-        for _ in range(count):
-            plain.apply_async(("path/of/a/file.pdf",))
-
-    def singly(count: int) -> None:
-        for _ in range(count):
-            fair.queue("tenant", entries[:1])
-
-    def bulk(size: int) -> Callable[[int], None]:
-        def run(count: int) -> None:
-            for _ in range(count // size):
-                fair.queue("tenant", entries[:size])
-
-        return run
-
+    producer = Producer(url)
     ways: tuple[tuple[str, int, Callable[[int], None]], ...] = (
-        ("apply_async, one at a time", 300, loop),
-        ("queue() of 1, trigger stands", 300, singly),
-        ("queue() of 100", 3_000, bulk(100)),
-        ("queue() of 10,000", 10_000, bulk(10_000)),
+        ("apply_async, one at a time", 300, producer.apply_async),
+        ("queue() of 1, trigger stands", 300, partial(producer.queue, size=1)),
+        ("queue() of 100", 3_000, partial(producer.queue, size=100)),
+        ("queue() of 10,000", 10_000, partial(producer.queue, size=10_000)),
     )
     found: dict[str, list[float]] = {name: [] for name, _, _ in ways}
-    singly(10)
+    producer.queue(10, 1)
     for _ in range(rounds):
         for name, count, way in ways:
             start = time.perf_counter()
             way(count)
             found[name].append(count / (time.perf_counter() - start))
-    client.flushall()
+    producer.client.flushall()
     return {name: statistics.median(values) for name, values in found.items()}

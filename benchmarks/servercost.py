@@ -35,58 +35,90 @@ def memory_per_item(client: redis.Redis, items: int) -> float:
     return (after - before) / (size * partitions)
 
 
+class LifeSteps:
+    """The steps of an item's life, one call at a time, on a queue that stays filled.
+
+    Args:
+        client: Server to use; its database is emptied.
+        items: Items waiting all the while.
+        partitions: Partitions they are spread over.
+    """
+
+    def __init__(self, client: redis.Redis, items: int, partitions: int) -> None:
+        self._client, self._partitions = client, partitions
+        self._engine = Engine(client, "bench")
+        self._trivial = client.script_load("return 1")
+        self._leases: list[tuple[str, str]] = []
+        self._serial = 0
+        for _ in range(items // 500):
+            self.enqueue_500()
+
+    def _fresh(self, count: int) -> list[NewItem]:
+        self._serial += count
+        return [NewItem(ID.format(self._serial - n), BODY) for n in range(count)]
+
+    def lpush(self) -> None:
+        """Floor: push one element."""
+        self._client.lpush("floor", ID)
+
+    def rpop(self) -> None:
+        """Floor: pop one element."""
+        self._client.rpop("floor")
+
+    def trivial(self) -> None:
+        """Floor: a script that does nothing."""
+        self._client.evalsha(self._trivial, 0)
+
+    def enqueue_1(self) -> None:
+        """Enqueue one item."""
+        self._engine.enqueue(f"p{self._serial % self._partitions}", self._fresh(1))
+
+    def enqueue_500(self) -> None:
+        """Enqueue 500 items in one call."""
+        self._engine.enqueue(f"p{self._serial // 500 % self._partitions}", self._fresh(500))
+
+    def lease(self) -> None:
+        """Lease one item."""
+        lease = self._engine.lease().items[0]
+        self._leases.append((lease.item_id, lease.token))
+
+    def ack(self) -> None:
+        """Finish one item."""
+        self._engine.ack(*self._leases.pop())
+
+
+STEPS = (
+    ("LPUSH", "lpush", 500, LifeSteps.lpush),
+    ("RPOP", "rpop", 500, LifeSteps.rpop),
+    ("trivial EVALSHA", "evalsha", 500, LifeSteps.trivial),
+    ("enqueue 1", "evalsha", 500, LifeSteps.enqueue_1),
+    ("lease", "evalsha", 500, LifeSteps.lease),
+    ("ack", "evalsha", 500, LifeSteps.ack),
+    ("enqueue 500, an item", "evalsha", 4, LifeSteps.enqueue_500),
+)
+"""Name, command in INFO commandstats, calls a round, step."""
+
+
 def script_costs(client: redis.Redis, items: int, partitions: int, rounds: int) -> dict[str, float]:
     """Median server microseconds a call of each step of an item's life, and of the floor.
 
     Args:
         client: Server to use; its database is emptied.
         items: Items waiting all the while.
-        partitions: Partitions they are spread over.
-        rounds: Rounds; each measures every step on 500 calls, interleaved.
+        partitions: Partitions they are spread over, at most one for 500 items.
+        rounds: Interleaved rounds.
     """
     client.flushdb()
-    engine = Engine(client, "bench")
-    size = items // partitions
-    for p in range(partitions):
-        engine.enqueue(f"p{p}", [NewItem(ID.format(p * size + n), BODY) for n in range(size)])
-    trivial = client.script_load("return 1")
+    steps = LifeSteps(client, items, partitions)
     found: dict[str, list[float]] = {}
-    serial = items
     for _ in range(rounds):
-        ids = range(serial, serial + 500)
-        serial += 2000
-        leases: list[tuple[str, str]] = []
-
-        def enqueue_one(n: int) -> None:
-            engine.enqueue(f"p{n % partitions}", [NewItem(ID.format(n), BODY)])
-
-        def lease_one(_: int, leases: list[tuple[str, str]] = leases) -> None:
-            lease = engine.lease().items[0]
-            leases.append((lease.item_id, lease.token))
-
-        def ack_one(_: int, leases: list[tuple[str, str]] = leases) -> None:
-            engine.ack(*leases.pop())
-
-        def bulk(n: int, base: int = serial) -> None:
-            many = [NewItem(ID.format(base * 1000 + n * 500 + k), BODY) for k in range(500)]
-            engine.enqueue(f"p{n % partitions}", many)
-
-        steps = (
-            ("LPUSH", "lpush", 500, lambda n: client.lpush("floor", ID.format(n))),
-            ("RPOP", "rpop", 500, lambda _: client.rpop("floor")),
-            ("trivial EVALSHA", "evalsha", 500, lambda _: client.evalsha(trivial, 0)),
-            ("enqueue 1", "evalsha", 500, enqueue_one),
-            ("lease", "evalsha", 500, lease_one),
-            ("ack", "evalsha", 500, ack_one),
-            ("enqueue 500, an item", "evalsha", 4, bulk),
-        )
-        for name, command, calls, step in steps:
+        for name, command, calls, step in STEPS:
             client.config_resetstat()
-            for n in ids[:calls]:
-                step(n)
-            stats = client.info("commandstats")[f"cmdstat_{command}"]
-            divisor = 500 * calls if name.endswith("an item") else calls
-            found.setdefault(name, []).append(float(stats["usec"]) / divisor)
+            for _ in range(calls):
+                step(steps)
+            used = float(client.info("commandstats")[f"cmdstat_{command}"]["usec"])
+            pieces = 500 * calls if name.endswith("an item") else calls
+            found.setdefault(name, []).append(used / pieces)
     client.flushdb()
     costs = {name: statistics.median(values) for name, values in found.items()}
     costs["item life"] = costs["enqueue 1"] + costs["lease"] + costs["ack"]

@@ -273,8 +273,10 @@ class ScriptClient:
     def _checked(self, name: str, echo: str, reply: Any) -> Reply:
         if isinstance(reply, Exception):
             raise reply
-        if not isinstance(reply, list) or len(reply) < SHORTEST_REPLY or reply[1] != echo.encode():
-            raise ReplyMismatch(name, echo, reply[1] if isinstance(reply, list) else reply)
+        if not isinstance(reply, list) or len(reply) < SHORTEST_REPLY:
+            raise ReplyMismatch(name, echo, reply)
+        if reply[1] != echo.encode():
+            raise ReplyMismatch(name, echo, reply[1])
         reply[0] = reply[0].decode()
         if isinstance(reply[2], int) and reply[2]:
             self._clock = (reply[2], time.monotonic())

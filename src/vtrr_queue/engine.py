@@ -7,6 +7,7 @@ and call numbers are made here and not by the server.
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 from collections import Counter, deque
 from dataclasses import replace
@@ -82,7 +83,7 @@ class Engine:
         self.reclaim_position = reclaim_position
         self._later_channel = self.keys.wake_channel
         self._ready_channel = self._later_channel if wake else ""
-        self._producers: deque[tuple[str, itertools.count[int]]] = deque()
+        self._producers: deque[tuple[int, str, itertools.count[int]]] = deque()
 
     def enqueue(
         self,
@@ -366,9 +367,12 @@ class Engine:
         budget: TriggerBudget,
         prefix: str,
     ) -> Reply:
+        pid = os.getpid()
         try:
-            producer, numbers = self._producers.popleft()
+            owner, producer, numbers = self._producers.popleft()
         except IndexError:
+            owner = 0
+        if owner != pid:  # a number used in parent and child would look like a repeated call
             producer, numbers = secrets.token_hex(8), itertools.count(1)
         number = next(numbers)
         remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
@@ -381,7 +385,7 @@ class Engine:
         reply = self._check(
             self.client.call("enqueue", f"{producer}:{number}", lambda _: arguments)
         )
-        self._producers.append((producer, numbers))
+        self._producers.append((pid, producer, numbers))
         if reply[0] == "duplicate":
             raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
         return reply

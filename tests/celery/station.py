@@ -40,6 +40,7 @@ class Station(Stage):
         self.concurrency = 1 if pool == "solo" else concurrency
         self.vtrr = self.app.vtrr
         self.inspector = Inspector(self.vtrr.engine)
+        self.holding: list[str] = []
         self._ids = itertools.count(1)
 
     def one_more_worker(self) -> Worker:
@@ -54,13 +55,16 @@ class Station(Stage):
             self.one_more_worker()
         return self.workers[-1]
 
-    def logs(self) -> str:
-        """Return the ends of the latest logs."""
-        return "\n".join(worker.tail() for worker in self.workers[-2:])
+    def tidy(self) -> None:
+        """After a test: end what still holds, show the latest logs."""
+        self.let_go(*self.holding)
+        self.holding.clear()
+        print(*(worker.tail() for worker in self.workers[-2:]), sep="\n")  # noqa: T201
 
     def queue(self, deed: str, **options: Any) -> str:
         """Enqueue one item, with Celery options of its own; returns its id."""
         item_id = f"{deed}-{next(self._ids)}"
+        self.holding.append(item_id)
         self.app.act.apply_async((deed,), task_id=item_id, partition_key="p", **options)
         return item_id
 

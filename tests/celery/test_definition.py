@@ -11,7 +11,7 @@ from celery import Celery, Task
 
 from tests.callers import define, lease_all, make_app, make_queue
 from vtrr_queue import ArgumentError, ArgumentTypeError, VTRRTask
-from vtrr_queue.celery.queue import TASK_OPTIONS
+from vtrr_queue.celery.options import TASK_OPTIONS
 from vtrr_queue.payload import decode
 
 NO_OPTIONS = ["name", "queue", "rate_limit", "ignore_result", "expires", "lease_seconds", "Base"]
@@ -159,6 +159,47 @@ def test_another_option_is_refused_by_name(vtrr, option):
     for allowed in OPTIONS:
         assert allowed in str(caught.value)
     assert not [name for name in vtrr.app._pending if "work" in repr(name)]
+
+
+NAN, INF = float("nan"), float("inf")
+BAD_OPTIONS = [
+    *[("max_retries", value) for value in ["5", -1, 1.5, True, NAN, [5]]],
+    *[("default_retry_delay", value) for value in ["5", -1, True, NAN, INF]],
+    *[("autoretry_for", value) for value in [OSError, None, (5,), ("OSError",), "OSError"]],
+    *[("retry_backoff", value) for value in ["5", None, -1, NAN, INF]],
+    *[("retry_backoff_max", value) for value in ["5", None, True, -1, NAN, INF]],
+    *[("retry_jitter", value) for value in ["yes", None, 1]],
+    *[("retry_kwargs", value) for value in [None, [], "max_retries"]],
+    *[("acks_late", value) for value in ["yes", 1]],
+    *[("reject_on_worker_lost", value) for value in ["yes", 1]],
+]
+GOOD_OPTIONS = [
+    ("max_retries", None), ("max_retries", 0), ("default_retry_delay", 0.5), ("autoretry_for", ()),
+    ("autoretry_for", [OSError, KeyError]), ("retry_backoff", True), ("retry_backoff", 0.5),
+    ("retry_jitter", True), ("retry_kwargs", {}), ("acks_late", None), ("base", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "value"), BAD_OPTIONS, ids=ascii)
+def test_a_bad_value_of_an_option_is_refused_by_name(vtrr, option, value):
+    """At decoration; Celery would find out when the app starts, or at the first retry."""
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=f"^{option} must be") as caught:
+        vtrr.task(**{option: value})
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(("option", "value"), GOOD_OPTIONS, ids=ascii)
+def test_a_good_value_of_an_option_is_taken(vtrr, option, value):
+    task = define(vtrr, **{option: value}).celery_task
+    if option not in {"base", "acks_late"}:
+        assert getattr(task, option) == value
+
+
+def test_a_decorator_can_be_used_twice(vtrr, redis_client):
+    """It keeps its options."""
+    decorate = vtrr.task(base=Reporting)
+    assert isinstance(decorate(other).celery_task, Reporting)
+    assert isinstance(decorate(other).celery_task, Reporting)
 
 
 @pytest.mark.parametrize("base", [object, int, "celery.Task", 5, Task()], ids=ascii)

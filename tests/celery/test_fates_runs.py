@@ -9,9 +9,11 @@ from tests.stage import DISPATCHES
 from tests.waiting import eventually
 
 
-@pytest.fixture(
-    scope="module", params=itertools.product(("prefork", "threads", "solo"), DISPATCHES), ids="-".join
-)
+STATIONS = list(itertools.product(("prefork", "threads", "solo"), DISPATCHES))
+PREFORK, NOT_SOLO = STATIONS[:2], STATIONS[:4]
+
+
+@pytest.fixture(scope="module", params=STATIONS, ids="-".join)
 def station(request, tmp_path_factory):
     """One worker for all rows; none of them may end it or cost it a slot."""
     pool, dispatch = request.param
@@ -23,9 +25,9 @@ def station(request, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def _logs(station):
+def _tidy(station):
     yield
-    print(station.logs())  # noqa: T201 - pytest shows it when the test failed
+    station.tidy()
 
 
 @pytest.mark.parametrize(
@@ -74,10 +76,9 @@ def test_a_time_limit(station, limit):
     station.wait_state(item_id, state)
 
 
+@pytest.mark.parametrize("station", PREFORK, ids="-".join, indirect=True, scope="module")
 def test_a_hard_limit_beats_a_body_that_swallows_everything(station):
     """The rerun starts after the first process is dead."""
-    if station.pool != "prefork":
-        pytest.skip("only prefork enforces limits")
     item_id = station.running("swallow", time_limit=0.4)
     assert station.timeouts(item_id, 2) == TIMED_OUT
     first, second = station.traces.runs(item_id)
@@ -85,11 +86,10 @@ def test_a_hard_limit_beats_a_body_that_swallows_everything(station):
     assert second["pid"] != first["pid"]
 
 
+@pytest.mark.parametrize("station", PREFORK, ids="-".join, indirect=True, scope="module")
 @pytest.mark.parametrize("deed", ["die", "vanish"])
 def test_the_death_of_the_process_is_counted(station, deed):
     """SIGKILL and `os._exit()` in a child; other pools have no process to lose but the worker."""
-    if station.pool != "prefork":
-        pytest.skip("the process is the worker's own")
     item_id = station.queue(deed)
     assert station.timeouts(item_id, 2) == TIMED_OUT
 
@@ -97,7 +97,7 @@ def test_the_death_of_the_process_is_counted(station, deed):
 def test_revoke_with_terminate(station):
     """Prefork kills the run and the item is gone; elsewhere it runs to its end, once."""
     item_id = station.running("hold")
-    station.app.control.revoke(item_id, terminate=True)
+    station.app.app.control.revoke(item_id, terminate=True)
     if station.pool == "prefork":
         station.wait_state(item_id, "REVOKED")
     else:
@@ -107,13 +107,12 @@ def test_revoke_with_terminate(station):
     assert station.state_of(item_id) == ("REVOKED" if station.pool == "prefork" else "SUCCESS")
 
 
+@pytest.mark.parametrize("station", NOT_SOLO, ids="-".join, indirect=True, scope="module")
 def test_an_item_revoked_while_it_waits_never_runs(station):
-    """A worker that knows of the revocation drops the item when it gets it."""
-    if station.pool == "solo":
-        pytest.skip("a busy solo worker hears of it afterwards")
+    """A worker that knows of it drops the item when its turn comes (solo hears of it too late)."""
     blockers = [station.running("hold") for _ in range(station.concurrency)]
     item_id = station.queue("work")
-    station.app.control.revoke(item_id)
+    station.app.app.control.revoke(item_id)
     station.worker.wait_for_log(f"revoked: {item_id}")
     station.let_go(*blockers)
     station.wait_empty()

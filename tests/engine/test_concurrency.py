@@ -1,6 +1,5 @@
 """One engine serves many threads and survives a fork."""
 
-import itertools
 import threading
 from collections import Counter
 from multiprocessing import get_context
@@ -13,41 +12,52 @@ PRODUCERS, CALLS, CALL_SIZE = 4, 50, 20
 TOTAL = PRODUCERS * CALLS * CALL_SIZE
 
 
-def test_threads_lease_each_item_once(engine):
-    """Four produce and four consume at once; nothing is lost, nothing comes twice."""
-    leased, errors, done = [], [], threading.Event()
+class Crowd:
+    """Threads that use one engine until everything is served or one of them fails.
 
-    def produce(letter):
-        numbers = itertools.count()
+    Args:
+        engine: The engine.
+    """
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.leased, self.errors = [], []
+        self.done = threading.Event()
+
+    def produce(self, letter):
         for call in range(CALLS):
-            names = [f"{letter}{next(numbers)}" for _ in range(CALL_SIZE)]
-            engine.enqueue(f"tenant-{call % 7}", items(*names))
+            names = [f"{letter}{call * CALL_SIZE + n}" for n in range(CALL_SIZE)]
+            self.engine.enqueue(f"tenant-{call % 7}", items(*names))
 
-    def consume(count):
-        while not done.is_set():
-            leases = engine.lease(count=count).items
-            leased.extend(lease.item_id for lease in leases)
-            if leases and not all(finish(engine, leases)):
-                errors.append(leases)
-            if len(leased) >= TOTAL:
-                done.set()
+    def consume(self, count):
+        while not self.done.is_set():
+            leases = self.engine.lease(count=count).items
+            self.leased += [lease.item_id for lease in leases]
+            assert not leases or finish(self.engine, leases) == [True] * len(leases)
+            if len(self.leased) >= TOTAL:
+                self.done.set()
 
-    def guarded(work, argument):
+    def guard(self, work, argument):
         try:
             work(argument)
         except BaseException as error:
-            errors.append(error)
-            done.set()
+            self.errors.append(error)
+            self.done.set()
             raise
 
-    work = [(produce, letter) for letter in "abcd"] + [(consume, count) for count in (1, 2, 5, 9)]
-    threads = [threading.Thread(target=guarded, args=each) for each in work]
+
+def test_threads_lease_each_item_once(engine):
+    """Four produce and four consume at once; nothing is lost, nothing comes twice."""
+    crowd = Crowd(engine)
+    work = [(crowd.produce, letter) for letter in "abcd"]
+    work += [(crowd.consume, count) for count in (1, 2, 5, 9)]
+    threads = [threading.Thread(target=crowd.guard, args=each) for each in work]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert errors == []
-    assert Counter(leased) == Counter(
+    assert crowd.errors == []
+    assert Counter(crowd.leased) == Counter(
         f"{letter}{n}" for letter in "abcd" for n in range(CALLS * CALL_SIZE)
     )
 

@@ -1,6 +1,5 @@
 """A connection on which anything went wrong is never used again."""
 
-import os
 import signal
 import threading
 
@@ -17,19 +16,26 @@ class Interrupted(Exception):
 
 
 @pytest.fixture
-def interrupt_on(monkeypatch):
-    """Let a signal raise in the main thread."""
-    before = []
+def interrupt(proxy):
+    """Let SIGUSR1 raise in the main thread while the proxy holds the next reply back."""
 
-    def interrupt_on(number):
-        def handler(*_):
-            raise Interrupted
+    def handler(*_):
+        raise Interrupted
 
-        before.append((number, signal.signal(number, handler)))
+    def kill():
+        eventually(lambda: proxy.stalled, what="a stalled reply")
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 
-    yield interrupt_on
-    for number, handler in before:
-        signal.signal(number, handler)
+    before = signal.signal(signal.SIGUSR1, handler)
+    thread = threading.Thread(target=kill)
+
+    def interrupt():
+        proxy.stall_replies(0.3)
+        thread.start()
+
+    yield interrupt
+    thread.join()
+    signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.fixture
@@ -39,37 +45,31 @@ def proxied(proxy):
         yield engine
 
 
-def test_an_interrupted_read_leaves_no_reply_to_the_next_call(proxied, proxy, interrupt_on):
+def test_an_interrupted_read_leaves_no_reply_to_the_next_call(proxied, proxy, interrupt):
     """The exception gets through, and the next call reads its own reply on a new connection."""
+    assert proxied.lease().items == ()
     proxied.enqueue("A", items("a1", "a2"))
-    proxy.stall_replies(0.3)
-    interrupt_on(signal.SIGALRM)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    interrupt()
     with pytest.raises(Interrupted):
-        proxied.lease(holder="interrupted")
+        proxied.lease()
     proxy.heal()
-    (lease,) = proxied.lease(holder="next").items
+    (lease,) = proxied.lease().items
     assert lease.item_id == "a2"
     assert proxied.ack(lease.item_id, lease.token).held
     assert proxied.lease().items == ()
 
 
-def test_a_signal_waits_for_the_reply_when_masked(proxied, proxy, interrupt_on):
+def test_a_signal_waits_for_the_reply_when_masked(proxied, proxy, interrupt):
     """In a pool child a soft time limit does not break a call in the middle."""
     proxied.client.mask_signals = True
     proxied.enqueue("A", items("a1"))
-    connections = proxied.client.calls
-    proxy.stall_replies(0.3)
-    interrupt_on(signal.SIGUSR1)
-    sent = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
-    sent.start()
-    before = proxy.seen["EVALSHA"]
+    (link,) = proxied.client.pool._available_connections
+    interrupt()
     with pytest.raises(Interrupted):
         proxied.enqueue("A", items("a2"))
-    sent.join()
     proxy.heal()
-    assert proxied.client.calls == connections + 1
-    assert proxy.seen["EVALSHA"] == before + 1
+    assert proxied.client.pool._available_connections == [link]
+    assert link._sock is not None
     assert [lease.item_id for lease in drain(proxied)] == ["a1", "a2"]
 
 

@@ -175,6 +175,7 @@ class Feed:
         self._hungry = True
         if again and self.vtrr.dispatch == "trigger":
             self._unsure_until = time.monotonic() + self.vtrr.budget.timeout_ms / 1000 + 1
+            self.feeder.keeper.look_soon(self)
         waiting = [token for token, held in self.held.items() if not held.started]
         self._suspects = (time.monotonic() + GONE_AFTER_SECONDS, waiting)
 

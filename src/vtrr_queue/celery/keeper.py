@@ -76,6 +76,11 @@ class Keeper:
             self._next_look[name] = due
             self._tick.set()
 
+    def look_soon(self, feed: Feed) -> None:
+        """Look at once, from this class's own thread."""
+        self._next_look[feed.vtrr.name] = 0.0
+        self._tick.set()
+
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
@@ -150,7 +155,7 @@ class Keeper:
         engine = feed.vtrr.engine
         while not self._stopped.is_set():
             try:
-                self._look_soon(feed)
+                self.look_soon(feed)
                 for hint in engine.client.hear(engine.keys.wake_channel):
                     if self._stopped.is_set():
                         return
@@ -163,11 +168,7 @@ class Keeper:
         if hint == b"ready":
             feed.hint()
         elif hint is not None:
-            self._look_soon(feed)
-
-    def _look_soon(self, feed: Feed) -> None:
-        self._next_look[feed.vtrr.name] = 0.0
-        self._tick.set()
+            self.look_soon(feed)
 
 
 def _listener_name(feed: Feed) -> str:

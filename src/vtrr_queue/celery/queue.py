@@ -17,6 +17,7 @@ from kombu.serialization import prepare_accept_content
 
 from vtrr_queue.celery import beat, entries
 from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
+from vtrr_queue.celery.options import check_options
 from vtrr_queue.celery.task import FairTask, VTRRTask
 from vtrr_queue.celery.trigger import Publisher
 from vtrr_queue.celery.worker import install_step
@@ -39,13 +40,6 @@ if TYPE_CHECKING:
     import redis
 
 logger = get_logger(__name__)
-
-TASK_OPTIONS = (
-    "base", "max_retries", "default_retry_delay", "autoretry_for", "retry_backoff",
-    "retry_backoff_max", "retry_jitter", "retry_kwargs", "soft_time_limit", "time_limit",
-    "acks_late", "reject_on_worker_lost",
-)  # fmt: skip
-"""Options ``@vtrr.task`` accepts; ``bind`` is accepted and ignored."""
 
 PUBLISH_WAIT_SECONDS = 0.6
 """Longest time an enqueue waits for the broker to take its triggers, s."""
@@ -134,22 +128,18 @@ class VTRRQueue:
 
         Args:
             function: The function; it gets the Celery task as first argument.
-            **options: See :data:`TASK_OPTIONS`.
+            **options: See :data:`~vtrr_queue.celery.options.TASK_OPTIONS`.
 
         Returns:
             A :class:`VTRRTask`, or a decorator when options are given.
 
         Raises:
             TypeError: An option is not allowed; it names the option and lists the allowed ones.
-            ArgumentError: The queue has another task, or the lease is not longer than the hard
-                time limit.
+            ArgumentError: A value is out of range, the queue has another task, or the lease is not
+                longer than the hard time limit.
         """
         options.pop("bind", None)
-        for option in options:
-            if option not in TASK_OPTIONS:
-                allowed = ", ".join(TASK_OPTIONS)
-                message = f"task() got an option {option!r} it does not know; allowed: {allowed}"
-                raise TypeError(message)
+        check_options(options)
         if function is None:
             return lambda fun: self._define(fun, options)
         return self._define(function, options)
@@ -265,16 +255,14 @@ class VTRRQueue:
         if not (callable(function) and hasattr(function, "__name__")):
             raise ArgumentTypeError("function", function, "a function")
         name = self.app.gen_task_name(function.__name__, function.__module__)
-        base = options.pop("base", None) or self.app.Task
-        if not (isinstance(base, type) and issubclass(base, Task)):
-            raise ArgumentTypeError("base", base, "a subclass of celery.Task")
+        base = options.get("base") or self.app.Task
         limits = ("soft_time_limit", "time_limit")
         self._check_limits(*(options.get(limit, getattr(base, limit, None)) for limit in limits))
         tasks = self._claim(name)
         fair = type(base.__name__, (FairTask, base), {"abstract": True, "vtrr_queue": self})
         # Late acknowledgement is Celery's own word for "done when it is done": the lease decides.
-        settings = {"reject_on_worker_lost": True, **options, "acks_late": True}
-        proxy = self.app.task(bind=True, base=fair, name=name, shared=False, **settings)(function)
+        settings = {"reject_on_worker_lost": True, **options, "acks_late": True, "base": fair}
+        proxy = self.app.task(bind=True, name=name, shared=False, **settings)(function)
         self._task = tasks[self.name] = VTRRTask(self, name, function, proxy)
         return self._task
 
@@ -300,11 +288,7 @@ class VTRRQueue:
             mine.unregister()
         return tasks
 
-    def _check_limits(self, soft: Any, hard: Any) -> None:
-        if soft is not None:
-            soft = check_number("soft_time_limit", soft, 0, above=True)
-        if hard is not None:
-            hard = check_number("time_limit", hard, 0, above=True)
+    def _check_limits(self, soft: float | None, hard: float | None) -> None:
         if hard is not None and hard >= self.lease_seconds:
             raise ArgumentError(
                 "time_limit", hard,

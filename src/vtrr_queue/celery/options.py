@@ -1,0 +1,97 @@
+"""Options of ``@vtrr.task``: which there are, and which values they take.
+
+Invariant: a wrong option is refused at decoration, by name and value. Celery itself would find out
+when the app is finalized, or at an item's first retry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from celery.app.task import Task
+
+from vtrr_queue.celery.entries import check_integer, check_kwargs, check_number
+from vtrr_queue.errors import ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+RETRIES_MAX = 1_000_000
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check names and values.
+
+    Args:
+        options: What stands in the decorator.
+
+    Raises:
+        TypeError: An option is not allowed; it names the option and lists the allowed ones.
+        ArgumentError: A value is out of range.
+        ArgumentTypeError: A value has the wrong type.
+    """
+    for option in options:
+        if option not in TASK_OPTIONS:
+            allowed = ", ".join(TASK_OPTIONS)
+            message = f"task() got an option {option!r} it does not know; allowed: {allowed}"
+            raise TypeError(message)
+    for option, value in options.items():
+        if value is not None or option not in _MAY_BE_NONE:
+            _CHECKS[option](option, value)
+
+
+def _base(option: str, value: object) -> None:
+    if not (isinstance(value, type) and issubclass(value, Task)):
+        raise ArgumentTypeError(option, value, "a subclass of celery.Task")
+
+
+def _retries(option: str, value: object) -> None:
+    check_integer(option, value, 0, RETRIES_MAX)
+
+
+def _seconds(option: str, value: object) -> None:
+    check_number(option, value, 0)
+
+
+def _limit(option: str, value: object) -> None:
+    check_number(option, value, 0, above=True)
+
+
+def _backoff(option: str, value: object) -> None:
+    if not isinstance(value, bool):
+        check_number(option, value, 0)
+
+
+def _switch(option: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ArgumentTypeError(option, value, "True or False")
+
+
+def _exceptions(option: str, value: object) -> None:
+    listed = value if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in listed):
+        raise ArgumentTypeError(option, value, "a tuple of exception classes")
+
+
+_CHECKS: dict[str, Callable[[str, object], object]] = {
+    "base": _base,
+    "max_retries": _retries,
+    "default_retry_delay": _seconds,
+    "autoretry_for": _exceptions,
+    "retry_backoff": _backoff,
+    "retry_backoff_max": _seconds,
+    "retry_jitter": _switch,
+    "retry_kwargs": check_kwargs,
+    "soft_time_limit": _limit,
+    "time_limit": _limit,
+    "acks_late": _switch,
+    "reject_on_worker_lost": _switch,
+}
+
+_MAY_BE_NONE = {
+    "base", "max_retries", "default_retry_delay", "soft_time_limit", "time_limit", "acks_late",
+    "reject_on_worker_lost",
+}  # fmt: skip
+
+TASK_OPTIONS = tuple(_CHECKS)
+"""Options ``@vtrr.task`` accepts; ``bind`` is accepted and ignored."""

@@ -1,0 +1,77 @@
+"""A worker that ends finishes its items or gives them back at once; nobody counts a timeout."""
+
+import itertools
+import signal
+
+import pytest
+
+from tests.celery.station import ACKED, CELERY, RELEASED, Station
+from tests.stage import DISPATCHES
+
+OLD = CELERY < (5, 5)
+STATIONS = list(itertools.product(("prefork", "threads", "solo"), DISPATCHES))
+
+ENDINGS = {
+    "warm": lambda worker: worker.signal(signal.SIGTERM),
+    "cold": lambda worker: worker.signal(signal.SIGQUIT),
+    "group": lambda worker: worker.signal_group(signal.SIGTERM),
+}
+FATES = {
+    ("prefork", "warm"): ACKED,
+    ("prefork", "cold"): RELEASED,
+    ("prefork", "group"): RELEASED,  # the child dies, the main process waits for it
+    ("threads", "warm"): ACKED,
+    ("threads", "cold"): RELEASED if OLD else ACKED,
+    ("threads", "group"): ACKED,
+    ("solo", "warm"): ACKED,
+    ("solo", "cold"): ACKED if OLD else RELEASED,  # NotImplementedError in the body
+    ("solo", "group"): ACKED,
+}
+
+
+@pytest.fixture(scope="module", params=STATIONS, ids="-".join)
+def station(request, tmp_path_factory):
+    """Each test ends the worker; the one that reruns its items is the next test's."""
+    pool, dispatch = request.param
+    with Station(tmp_path_factory.mktemp("shutdown"), dispatch, pool=pool) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _tidy(station):
+    yield
+    station.tidy()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_shutdown(station, ending):
+    """What runs is acked or back before the worker is gone; what comes meanwhile waits."""
+    worker = station.worker
+    item_id = station.running("hold")
+    ENDINGS[ending](worker)
+    worker.wait_for_log("shutdown (MainProcess)")
+    late = station.queue("work")
+    fate = FATES[station.pool, ending]
+    if fate is ACKED or station.pool == "threads":
+        station.let_go(item_id)
+    worker.wait()
+    depth = station.inspector.depth()
+    assert (depth.waiting, depth.running) == (len(fate), 0)
+    assert station.worker is not worker
+    assert station.timeouts(item_id, len(fate)) == fate
+    assert station.timeouts(late, 1) == [0]
+
+
+@pytest.mark.skipif(OLD, reason="Celery 5.4 ignores SIGQUIT after SIGTERM")
+def test_a_warm_shutdown_made_cold(station):
+    """SIGQUIT during a warm shutdown cuts the run short, and the item is back at once."""
+    worker = station.worker
+    item_id = station.running("hold")
+    worker.signal(signal.SIGTERM)
+    worker.wait_for_log("Warm shutdown (MainProcess)")
+    worker.signal(signal.SIGQUIT)
+    worker.wait()
+    depth = station.inspector.depth()
+    assert (depth.waiting, depth.running) == (1, 0)
+    assert station.worker is not worker
+    assert station.timeouts(item_id, 2) == RELEASED
