@@ -172,10 +172,7 @@ class Engine:
 
     def lease_call(
         self, *, count: int, holder: str, trigger_id: str = "", budget: TriggerBudget = NO_TRIGGERS
-    ) -> tuple[
-        Call,
-        Callable[[Reply], Leased],
-    ]:
+    ) -> tuple[Call, Callable[[Reply], Leased]]:
         """The script call of :meth:`lease` and the reader of its reply, to send it with others."""
         tokens = sorted(secrets.token_hex(16) for _ in range(count))
         triggers = trigger_arguments(budget)
@@ -191,7 +188,8 @@ class Engine:
                 if reply[0] != "late":
                     break
                 reply = self.client.call("lease", tokens[0], arguments)
-            self._check(reply)
+            if self._check(reply)[0] == "late":
+                raise Unavailable("lease", ATTEMPTS, TimeoutError("each call came too late"))
             fields = reply[6:]
             leases = tuple(
                 read_lease(*fields[at : at + 4]) for at in range(0, len(fields), 4)
@@ -219,10 +217,7 @@ class Engine:
 
     def ack_call(
         self, item_id: str, token: str, *, budget: TriggerBudget = NO_TRIGGERS
-    ) -> tuple[
-        Call,
-        Callable[[Reply], Settled],
-    ]:
+    ) -> tuple[Call, Callable[[Reply], Settled]]:
         """The script call of :meth:`ack` and the reader of its reply."""
         triggers = trigger_arguments(budget)
         call = ("ack", token, lambda attempt: (attempt, item_id, *triggers))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vtrr_queue.errors import ArgumentError
+
 OnDuplicate = Literal["skip", "error"]
 ReclaimPosition = Literal["back", "front"]
 
@@ -21,12 +23,19 @@ class NewItem:
         body: Opaque bytes, see :mod:`vtrr_queue.payload`.
         weight: Turns of its partition that the item uses, 0.001 to 1e9.
         delay_ms: Wait at least this long before the item may be served, ms.
+
+    Raises:
+        ArgumentError: The weight is out of range: one of 0 or less would never let others come.
     """
 
     item_id: str
     body: bytes
     weight: float = 1.0
     delay_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if not WEIGHT_MIN <= self.weight <= WEIGHT_MAX:
+            raise ArgumentError("weight", self.weight, f"{WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def add_up(self, numbers):
     return sum(numbers)
 
 
-@app.task(bind=True, name="canvas.mourn", shared=False)
-def mourn(self, request, exc, traceback):
-    """Be told of a failure."""
+@app.task(name="canvas.mourn", shared=False)
+def mourn(request, exc, traceback):
+    """Be told of a failure; Celery passes all this to tasks that are not bound."""
     traces.client.rpush("mourned", f"{request.id} {exc}")

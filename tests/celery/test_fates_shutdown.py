@@ -16,6 +16,11 @@ ENDINGS = {
     "cold": lambda worker: worker.signal(signal.SIGQUIT),
     "group": lambda worker: worker.signal_group(signal.SIGTERM),
 }
+WORDS = {
+    "warm": "Warm shutdown (MainProcess)",
+    "cold": "Cold shutdown (MainProcess)" if OLD else "again will terminate all running tasks!",
+    "group": "Warm shutdown (MainProcess)",
+}
 FATES = {
     ("prefork", "warm"): ACKED,
     ("prefork", "cold"): RELEASED,
@@ -49,7 +54,7 @@ def test_a_shutdown(station, ending):
     worker = station.worker
     item_id = station.running("hold")
     ENDINGS[ending](worker)
-    worker.wait_for_log("shutdown (MainProcess)")
+    worker.wait_for_log(WORDS[ending])
     late = station.queue("work")
     fate = FATES[station.pool, ending]
     if fate is ACKED or station.pool == "threads":
@@ -63,12 +68,13 @@ def test_a_shutdown(station, ending):
 
 
 @pytest.mark.skipif(OLD, reason="Celery 5.4 ignores SIGQUIT after SIGTERM")
+@pytest.mark.parametrize("station", STATIONS[:2], ids="-".join, indirect=True, scope="module")
 def test_a_warm_shutdown_made_cold(station):
     """SIGQUIT during a warm shutdown cuts the run short, and the item is back at once."""
     worker = station.worker
     item_id = station.running("hold")
     worker.signal(signal.SIGTERM)
-    worker.wait_for_log("Warm shutdown (MainProcess)")
+    worker.wait_for_log(WORDS["warm"])
     worker.signal(signal.SIGQUIT)
     worker.wait()
     depth = station.inspector.depth()

@@ -1,12 +1,12 @@
 """Triggers: payload-free messages that wake workers, few at a time and harmless when useless."""
 
-import threading
 import time
 
 import pytest
 
 from tests.stage import Stage
 from tests.waiting import eventually
+from tests.watching import Highest
 
 PATTERN = {"task_routes": {"*": {"queue": "elsewhere"}}, "task_default_queue": "elsewhere"}
 QUEUES = {
@@ -47,28 +47,6 @@ def enqueue(stage, name, count, gate=None, **kwargs):
 
 def ledger(stage, name):
     return stage.redis.zcard(f"vtrr:{name}:triggers")
-
-
-class Highest:
-    """Reads a number all the time in a thread and keeps the highest one."""
-
-    def __init__(self, read):
-        self._read, self._ended = read, threading.Event()
-        self.value, self.reads = 0, 0
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc_info):
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self):
-        while not self._ended.is_set():
-            self.value = max(self.value, self._read())
-            self.reads += 1
 
 
 def test_a_thousand_triggers_for_one_item_make_one_run(stage, broker):

@@ -105,18 +105,16 @@ def test_every_byte_of_a_body_comes_back(engine):
 @pytest.mark.parametrize(
     "weight", [0, -1, 0.0009, 1.1e9, float("nan"), float("inf"), float("-inf")]
 )
-def test_a_weight_out_of_range_is_refused(engine, redis_client, weight):
-    """The item is named, and none of the call is stored."""
-    with pytest.raises(ArgumentError, match=r"items\[1\]\.weight must be 0\.001 to 1e9"):
-        engine.enqueue("A", [*items("a1"), *items("a2", weight=weight)])
-    assert stored(redis_client) == {}
+def test_a_weight_out_of_range_is_refused(weight):
+    """Before it gets anywhere near a queue."""
+    with pytest.raises(ArgumentError, match=r"weight must be 0\.001 to 1e\+09, not"):
+        NewItem("a1", b"", weight)
 
 
 @pytest.mark.parametrize("weight", [0.001, 1 / 3, 1e9, 7])
 def test_a_weight_is_charged_to_the_last_digit(engine, weight):
     engine.enqueue("A", items("a1", "a2", weight=weight))
     engine.lease()
-    assert engine.client.read(("ZSCORE", engine.keys["queue"], "A")) != [None]
     (tag,) = engine.client.read(("ZSCORE", engine.keys["queue"], "A"))
     assert float(tag) == weight
 
@@ -164,7 +162,7 @@ def test_a_bulk_call_that_fills_the_memory_names_what_is_stored(engine, redis_cl
         with pytest.raises(EnqueueInterrupted) as caught:
             engine.enqueue("A", items(*NAMES))
         assert isinstance(caught.value.__cause__, Refused)
-        with pytest.raises(Refused, match="enqueue: Redis refused: .*maxmemory"):
+        with pytest.raises(Refused, match=r"enqueue: Redis refused: .*maxmemory"):
             engine.enqueue("B", items("b1"))
     finally:
         redis_client.config_set("maxmemory", 0)

@@ -106,6 +106,7 @@ class Feed:
         self.ended: deque[Ended] = deque()
         self._suspects: tuple[float, list[str]] = (0.0, [])
         self._accept = prepare_accept_content(vtrr.app.conf.accept_content)
+        self.leased_at = 0.0
         self._hungry = True
         self._failed_until = 0.0
         self._unsure_until = 0.0
@@ -137,11 +138,17 @@ class Feed:
         if self.pulling:
             self.feeder.wake()
 
-    def run(self, free: int) -> bool:
+    @property
+    def wanting(self) -> bool:
+        """Whether it would lease if there were a slot."""
+        return bool(self.permits) or (self._hungry and self.pulling)
+
+    def run(self, free: int, *, reuse: bool = True) -> bool:
         """Settle what ended and lease what fits.
 
         Args:
             free: Free pool slots; 0 while nothing may be leased.
+            reuse: Fill the slots of what ended as well; else they are left to other queues.
 
         Returns:
             Whether another round may find more.
@@ -151,7 +158,8 @@ class Feed:
             return False
         ended = self._due(now)
         acks = [end for end in ended if end.fate in {Fate.ACK, Fate.CANCELLED}]
-        taken = self._take(min(free + len(ended), MOST_AT_ONCE) if free > -len(ended) else 0)
+        room = free + len(ended) if reuse else free
+        taken = self._take(min(room, MOST_AT_ONCE))
         try:
             more = self._exchange(acks, taken)
             for end in ended:
@@ -160,7 +168,8 @@ class Feed:
         except VTRRError as exc:
             self._failed(exc, ended, taken)
             return False
-        return more or bool(self.ended and self.ended[0].due <= now)
+        left = bool(ended) and not reuse
+        return more or left or bool(self.ended and self.ended[0].due <= now)
 
     def flush(self) -> None:
         """Settle what ended, without leasing; for times when the event loop stands still."""
@@ -280,6 +289,8 @@ class Feed:
             group[0].ack()
         if group[0] is None:
             self._hungry = len(leased.items) == len(group)
+        if leased.items:
+            self.leased_at = time.monotonic()
         for at, lease in enumerate(leased.items):
             self.held[lease.token] = Held(lease, group[at])
         for lease in leased.items:

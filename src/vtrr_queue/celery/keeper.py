@@ -33,6 +33,10 @@ LISTEN_SECONDS = 0.5
 """Longest sleep between two checks of what this process has to settle, s."""
 
 
+BLOCKED_SECONDS = 0.05
+"""Pause between two tries to lease while plain tasks use every slot, s."""
+
+
 class Keeper:
     """Time and hints for a :class:`~vtrr_queue.celery.worker.Feeder`.
 
@@ -43,6 +47,7 @@ class Keeper:
     def __init__(self, feeder: Feeder) -> None:
         self._feeder = feeder
         self._next_look: dict[str, float] = {}
+        self._next_try = 0.0
         self._stopped = threading.Event()
         self._tick = threading.Event()
         self._thread: threading.Thread | None = None
@@ -81,6 +86,11 @@ class Keeper:
         self._next_look[feed.vtrr.name] = 0.0
         self._tick.set()
 
+    def watch(self) -> None:
+        """Try again and again, until the feeder is no longer blocked."""
+        self._next_try = time.monotonic() + BLOCKED_SECONDS
+        self._tick.set()
+
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
@@ -102,6 +112,9 @@ class Keeper:
             self._ticks_here = False
             self._feeder.tick()
         now = time.monotonic()
+        if self._feeder.blocked and now >= self._next_try:
+            self._next_try = now + BLOCKED_SECONDS
+            self._feeder.wake()
         for feed in feeds:
             feed.release_dropped()
             due = feed.next_due()
@@ -112,6 +125,8 @@ class Keeper:
 
     def _pause(self, feeds: list[Feed]) -> float:
         now, dues = time.monotonic(), [time.monotonic() + LISTEN_SECONDS]
+        if self._feeder.blocked:
+            dues.append(self._next_try)
         for feed in feeds:
             dues.append(self._next_look.get(feed.vtrr.name, 0.0))
             due = feed.next_due()

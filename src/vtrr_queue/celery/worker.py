@@ -41,7 +41,7 @@ class Feeder:
         self.controller, self.consumer = controller, consumer
         self.app, self.hostname = consumer.app, consumer.hostname
         self._feeds: dict[str, Feed] = {}
-        self._turn = 0
+        self.blocked = False
         self._ticking = threading.RLock()
         self._depth = 0
         self._again = False
@@ -75,8 +75,8 @@ class Feeder:
         slots = getattr(self.controller, "max_concurrency", None)
         if not slots:
             slots = pool.limit if getattr(pool, "is_green", False) else pool.num_processes
-        others = sum(not isinstance(r, ItemRequest) for r in tuple(state.active_requests))
-        return int(slots) - others - sum(len(feed.held) for feed in self._feeds.values())
+        held = sum(len(feed.held) for feed in self._feeds.values())
+        return int(slots) - _plain_tasks() - held
 
     def wake(self) -> None:
         """Ask for a tick from any thread."""
@@ -102,6 +102,7 @@ class Feeder:
                 while self._again:
                     self._again = False
                     self._round()
+                self._notice_blocked()
             finally:
                 self._depth -= 1
 
@@ -151,12 +152,23 @@ class Feeder:
         self.tick()
 
     def _round(self) -> None:
-        feeds = self.feeds
-        self._turn += 1
-        for at in range(len(feeds)):
-            feed = feeds[(at + self._turn) % len(feeds)]
-            if feed.run(self.free_slots() if self.accepting() else 0):
+        """Let each queue run once; who leased last comes last and leaves its slots to others."""
+        for feed in sorted(self.feeds, key=lambda feed: feed.leased_at):
+            others = any(other.wanting for other in self.feeds if other is not feed)
+            if feed.run(self.free_slots() if self.accepting() else 0, reuse=not others):
                 self._again = True
+
+    def _notice_blocked(self) -> None:
+        """A queue waits for a slot that a plain task uses: nobody tells when that one ends."""
+        waits = any(feed.wanting for feed in self.feeds) and self.accepting()
+        blocked = waits and _plain_tasks() > 0 and self.free_slots() <= 0
+        if blocked and not self.blocked:
+            self.keeper.watch()
+        self.blocked = blocked
+
+
+def _plain_tasks() -> int:
+    return sum(not isinstance(request, ItemRequest) for request in tuple(state.active_requests))
 
 
 def feeder_of(consumer: Any) -> Feeder:

@@ -1,0 +1,41 @@
+"""Watches a number while something else happens."""
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+
+class Highest:
+    """Reads a number all the time in a thread and keeps the highest one; a context manager.
+
+    Args:
+        read: Gives the number.
+
+    Attributes:
+        value: The highest so far.
+        reads: How often it was read.
+    """
+
+    def __init__(self, read: Callable[[], int]) -> None:
+        self._read, self._ended = read, threading.Event()
+        self.value, self.reads = 0, 0
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self.value = max(self.value, self._read())
+            self.reads += 1
