@@ -112,9 +112,7 @@ class Keeper:
             self._ticks_here = False
             self._feeder.tick()
         now = time.monotonic()
-        if self._feeder.blocked and now >= self._next_try:
-            self._next_try = now + BLOCKED_SECONDS
-            self._feeder.wake()
+        self._try_blocked(now)
         for feed in feeds:
             feed.release_dropped()
             due = feed.next_due()
@@ -122,6 +120,11 @@ class Keeper:
                 self._settle(feed)
             if now >= self._next_look.get(feed.vtrr.name, 0.0):
                 self._look(feed)
+
+    def _try_blocked(self, now: float) -> None:
+        if self._feeder.blocked and now >= self._next_try:
+            self._next_try = now + BLOCKED_SECONDS
+            self._feeder.wake()
 
     def _pause(self, feeds: list[Feed]) -> float:
         now, dues = time.monotonic(), [time.monotonic() + LISTEN_SECONDS]

@@ -161,10 +161,9 @@ class Feeder:
     def _notice_blocked(self) -> None:
         """A queue waits for a slot that a plain task uses: nobody tells when that one ends."""
         waits = any(feed.wanting for feed in self.feeds) and self.accepting()
-        blocked = waits and _plain_tasks() > 0 and self.free_slots() <= 0
-        if blocked and not self.blocked:
+        before, self.blocked = self.blocked, waits and _plain_tasks() > 0 >= self.free_slots()
+        if self.blocked and not before:
             self.keeper.watch()
-        self.blocked = blocked
 
 
 def _plain_tasks() -> int:
