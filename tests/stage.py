@@ -7,8 +7,6 @@ from Redis (`tests/apps/traces.py`), not from logs.
 import importlib.util
 import itertools
 import json
-import os
-import sys
 from contextlib import ExitStack
 from types import ModuleType
 from typing import Any, Self

@@ -136,6 +136,7 @@ class ScriptClient:
         self.mask_signals = False
         self.calls = 0
         self._keys = tuple(keys)
+        self._loaded: set[str] = set()
         self._clock = (0, 0.0)
 
     def server_now_ms(self) -> int:
@@ -179,6 +180,7 @@ class ScriptClient:
         last: Exception | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
+                self._loaded.clear()  # it may be another server, or the same one after a restart
                 time.sleep(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS)) - 1])
             try:
                 with self._masked():
@@ -245,7 +247,12 @@ class ScriptClient:
         calls: Sequence[Call],
         attempt: int,
     ) -> list[Reply]:
-        packed = [self._command(name, (echo, *make(attempt))) for name, echo, make in calls]
+        # Of several calls, one that is repeated with its text would run behind the others.
+        known = self._loaded if len(calls) > 1 else {calls[0][0]}
+        packed = [
+            self._command(name, (echo, *make(attempt)), by_hash=name in known)
+            for name, echo, make in calls
+        ]
         with self._connection() as connection:
             self.calls += len(calls)
             connection.send_packed_command(connection.pack_commands(packed))
@@ -255,13 +262,17 @@ class ScriptClient:
                     script = ("EVAL", load(name).text, *packed[at][2:])
                     connection.send_packed_command(connection.pack_commands([script]))
                     replies[at] = self._reply(connection)
-            return [
+            checked = [
                 self._checked(name, echo, reply)
                 for (name, echo, _), reply in zip(calls, replies, strict=True)
             ]
+        self._loaded.update(name for name, _, _ in calls)
+        return checked
 
-    def _command(self, name: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        return ("EVALSHA", load(name).sha, len(self._keys), *self._keys, *arguments)
+    def _command(self, name: str, arguments: Sequence[Any], *, by_hash: bool) -> tuple[Any, ...]:
+        script = load(name)
+        way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
+        return (*way, len(self._keys), *self._keys, *arguments)
 
     @staticmethod
     def _reply(connection: AbstractConnection) -> Any:

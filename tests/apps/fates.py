@@ -1,4 +1,4 @@
-"""A fair queue whose items do to their process what they are told, in their first run."""
+"""A fair queue whose items do what they are told, to themselves and to their process."""
 
 import contextlib
 import os
@@ -14,6 +14,7 @@ from traces import Traces
 from vtrr_queue import LeaseLost, VTRRQueue
 
 STATE = os.environ["STATE_URL"]
+LEASE_SECONDS = float(os.environ["LEASE_SECONDS"])
 
 app = Celery("fates", broker=os.environ["BROKER_URL"], backend=f"{STATE}/1")
 app.conf.broker_connection_retry_on_startup = True
@@ -24,7 +25,7 @@ vtrr = VTRRQueue(
     name="fates",
     celery_queue="fates",
     dispatch=os.environ["DISPATCH"],
-    lease_seconds=float(os.environ["LEASE_SECONDS"]),
+    lease_seconds=LEASE_SECONDS,
     trigger_timeout=2,
 )
 
@@ -39,19 +40,19 @@ class Reporting(Task):
 
     abstract = True
 
-    def before_start(self, task_id, args, kwargs):
+    def before_start(self, task_id, *_):
         tell(task_id, "before_start")
 
-    def on_success(self, retval, task_id, args, kwargs):
+    def on_success(self, _result, task_id, *_):
         tell(task_id, "on_success")
 
-    def on_failure(self, exc, task_id, args, kwargs, einfo):
+    def on_failure(self, exc, task_id, *_):
         tell(task_id, f"on_failure {type(exc).__name__}")
 
-    def on_retry(self, exc, task_id, args, kwargs, einfo):
+    def on_retry(self, _exc, task_id, *_):
         tell(task_id, "on_retry")
 
-    def after_return(self, status, retval, task_id, args, kwargs, einfo):
+    def after_return(self, status, _result, task_id, *_):
         tell(task_id, f"after_return {status}")
 
     def retry(self, *args, **options):
@@ -69,6 +70,18 @@ def hold(task):
     """Run until the test opens the item's gate."""
     traces.wait_at(task.request.id)
     return "held"
+
+
+def end(task):
+    """Return at once."""
+    return "again"
+
+
+def hold_again(task):
+    """Run a second time, for longer than the lease, until the test opens another gate."""
+    vtrr.engine.renew(task.request.id, task.request.vtrr_token, 60)
+    traces.wait_at(f"again {task.request.id}")
+    return "again"
 
 
 def swallow(task):
@@ -139,17 +152,17 @@ def hold_and_renew(task):
 DEEDS = {
     deed.__name__: deed
     for deed in (
-        work, hold, swallow, fail, run_out_of_memory, interrupt, leave, vanish, die, retry, ignore,
-        reject, requeue, hold_and_retry, hold_and_requeue, hold_and_renew,
+        work, hold, end, hold_again, swallow, fail, run_out_of_memory, interrupt, leave, vanish,
+        die, retry, ignore, reject, requeue, hold_and_retry, hold_and_requeue, hold_and_renew,
     )
 }  # fmt: skip
 
 
 @vtrr.task(base=Reporting, max_retries=3)
-def act(self, deed):
-    """Do the deed in the first run and return in every later one."""
+def act(self, deed, then="end"):
+    """Do one deed in the first run and another in every later one."""
     traces.note(self, deed)
     item_id = self.request.id
     tell(item_id, "run")
     first = traces.client.incr(f"runs:{item_id}") == 1
-    return DEEDS[deed](self) if first else "again"
+    return DEEDS[deed if first else then](self)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import celery
 import redis
@@ -120,9 +119,11 @@ def brief_work(self, form, *args):
 
 
 @automatic.task(autoretry_for=(Upset,), retry_backoff=1, retry_jitter=False, max_retries=2)
-def upset(self):
-    """Raise what Celery retries by itself."""
+def upset(self, limit=None):
+    """Raise what Celery retries by itself, or retry until a limit of its own."""
     traces.note(self)
+    if limit is not None:
+        raise self.retry(max_retries=limit)
     raise Upset("again")
 
 
@@ -141,8 +142,3 @@ def based_work(self):
     """Retry until the limit."""
     traces.note(self)
     raise self.retry()
-
-
-def now():
-    """Return the time that runs note."""
-    return time.time()

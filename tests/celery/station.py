@@ -41,7 +41,7 @@ class Station(Stage):
         self.vtrr = self.app.vtrr
         self.inspector = Inspector(self.vtrr.engine)
         self.holding: list[str] = []
-        self._ids = itertools.count(1)
+        self.ids = itertools.count(1)
 
     def one_more_worker(self) -> Worker:
         """Start a worker, whether there is another or not."""
@@ -61,12 +61,20 @@ class Station(Stage):
         self.holding.clear()
         print(*(worker.tail() for worker in self.workers[-2:]), sep="\n")  # noqa: T201
 
-    def queue(self, deed: str, **options: Any) -> str:
-        """Enqueue one item, with Celery options of its own; returns its id."""
-        item_id = f"{deed}-{next(self._ids)}"
+    def queue(self, deed: str, *, then: str = "end", **options: Any) -> str:
+        """Enqueue one item, with a deed for reruns and Celery options; returns its id."""
+        item_id = f"{deed}-{next(self.ids)}"
         self.holding.append(item_id)
-        self.app.act.apply_async((deed,), task_id=item_id, partition_key="p", **options)
+        self.app.act.apply_async((deed, then), task_id=item_id, partition_key="p", **options)
         return item_id
+
+    def queue_many(self, deed: str, count: int) -> list[str]:
+        """Enqueue many items of a few partitions; returns their ids."""
+        item_ids = [f"{deed}-{next(self.ids)}" for _ in range(count)]
+        for at in range(4):
+            entries = [{"id": item_id, "args": [deed]} for item_id in item_ids[at::4]]
+            self.app.act.queue(f"p{at}", entries)
+        return item_ids
 
     def running(self, deed: str, **options: Any) -> str:
         """Enqueue one item and wait until it runs; returns its id."""
@@ -75,9 +83,10 @@ class Station(Stage):
         return item_id
 
     def let_go(self, *item_ids: str) -> None:
-        """End what `hold` waits for."""
+        """End what `hold` and `hold_again` wait for."""
         for item_id in item_ids:
             self.traces.open(item_id)
+            self.traces.open(f"again {item_id}")
 
     def let_pass(self, seconds: float) -> None:
         """Let time pass in which something must not happen."""
@@ -86,6 +95,11 @@ class Station(Stage):
     def events(self, item_id: str) -> list[str]:
         """Return the hooks and runs of an item in their order."""
         return self.traces.client.lrange(f"events:{item_id}", 0, -1)
+
+    def wait_events(self, item_id: str, events: list[str]) -> None:
+        """Wait until exactly that has happened to an item."""
+        eventually(lambda: len(self.events(item_id)) >= len(events), 15, f"the end of {item_id}")
+        assert self.events(item_id) == events
 
     def state_of(self, item_id: str) -> str:
         """Return the state of the item's result."""

@@ -16,8 +16,6 @@ from tests.stage import DISPATCHES, Stage
 from tests.waiting import eventually
 from tests.workers import APPS
 
-pytestmark = pytest.mark.slow
-
 QUEUE = {"celery_queue": "outage", "trigger_timeout": 60}
 FAULTS = ["refuse", "black_hole"]
 

@@ -71,7 +71,7 @@ def test_delay_needs_a_partition(app):
 
 
 def test_links_are_called(stage, app):
-    """link of a success and link_error of a failure, of the item's id and result."""
+    """Link of a success and link_error of a failure, of the item's id and result."""
     done = app.double.apply_async((3,), partition_key="u", link=[
         app.increase.s(), fair(app.double)])  # fmt: skip
     assert done.get(timeout=PATIENCE) == 6

@@ -1,4 +1,4 @@
-"""Direct dispatch: workers pull items themselves, at once, cheaply, and no more than they can run."""
+"""Direct dispatch: workers pull items themselves, at once, cheaply, as many as they can run."""
 
 import statistics
 import time
@@ -124,7 +124,7 @@ def test_a_plain_task_takes_a_slot(stage):
 
 
 def test_pulling_stops_and_starts_by_remote_control(stage):
-    """celery control cancel_consumer, add_consumer; the other queue goes on."""
+    """Celery control cancel_consumer, add_consumer; the other queue goes on."""
     worker = stage.start_worker(queues=["q-a", "q-b"], concurrency=2)
     control = stage.app.app.control
     control.cancel_consumer("q-a", reply=True, limit=1, timeout=5)
@@ -180,8 +180,9 @@ def test_autoscaling_is_followed(stage):
     assert leases.value == 5
 
 
+@pytest.mark.slow
 def test_a_pool_that_grows_is_followed(stage):
-    """celery control pool_grow gives one more slot."""
+    """Celery control pool_grow gives one more slot."""
     stage.start_worker(queues=["q-a"], concurrency=1)
     enqueue(stage, "a", 6, "held")
     stage.wait_runs(1)

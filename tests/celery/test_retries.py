@@ -10,18 +10,20 @@ from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module", params=DISPATCHES)
-def _stage(request, tmp_path_factory):
-    """One worker for the whole file, its broker behind a proxy."""
-    with (
-        Server() as broker,
-        Proxy((broker.host, broker.port)) as proxy,
-        Stage(
-            "retries", tmp_path_factory.mktemp("retries"), dispatch=request.param, broker=broker,
-            broker_url=proxy.url(),
-        ) as stage,
-    ):  # fmt: skip
-        stage.proxy = proxy
-        stage.worker = stage.start_worker(queues=["retries"], concurrency=2)
+def dispatch(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def _stage(dispatch, tmp_path_factory):
+    """One worker for the whole file."""
+    with Stage("retries", tmp_path_factory.mktemp("retries"), dispatch=dispatch) as stage:
+
+        def start():
+            stage.worker = stage.start_worker(queues=["retries"], concurrency=2)
+
+        stage.start = start
+        start()
         yield stage
 
 
@@ -114,22 +116,36 @@ def test_autoretry_backs_off(stage):
     stage.wait_rest("automatic")
 
 
-def test_a_retry_does_not_need_the_broker(stage):
+def test_a_limit_of_one_call_is_not_left_on_the_task(stage):
+    """Celery keeps retry(max_retries=) on the task, where another item's autoretry_for finds it."""
+    assert stage.app.upset.apply(kwargs={"limit": 0}).failed()
+    assert not hasattr(stage.app.upset.celery_task, "override_max_retries")
+    assert stage.app.upset.apply().failed()
+    assert retries_of(stage.traces.runs()) == [0, 0, 1, 2]
+
+
+def test_a_retry_does_not_need_the_broker(dispatch, tmp_path):
     """The broker is away while the body retries: the retry is stored, and runs once it is back."""
-    result = enqueue(stage.app.work, "after_gate", "away")
-    stage.wait_runs(1)
-    stage.proxy.refuse()
-    try:
+    with (
+        Server() as broker,
+        Proxy((broker.host, broker.port)) as proxy,
+        Stage(
+            "retries", tmp_path, dispatch=dispatch, broker=broker, broker_url=proxy.url()
+        ) as stage,
+    ):
+        stage.start_worker(queues=["retries"], concurrency=2)
+        result = enqueue(stage.app.work, "after_gate", "away")
+        stage.wait_runs(1)
+        proxy.refuse()
         stage.traces.open("away")
         eventually(lambda: not stage.inflight("retried"), what="the retry in Redis")
-        assert stage.redis.exists("vtrr:retried:task")
-    finally:
-        stage.proxy.heal()
-    assert result.get(timeout=30) == "retried"
-    runs = stage.traces.runs()
-    assert retries_of(runs) == [0, 1]
-    assert [run["timeouts"] for run in runs] == [0, 0]
-    stage.wait_rest("retried")
+        assert stage.redis.hlen("vtrr:retried:task") == 1
+        proxy.heal()
+        assert result.get(timeout=30) == "retried"
+        runs = stage.traces.runs()
+        assert retries_of(runs) == [0, 1]
+        assert [run["timeouts"] for run in runs] == [0, 0]
+        stage.wait_rest("retried")
 
 
 def test_a_countdown_longer_than_the_lease_runs_once(stage):
@@ -146,9 +162,10 @@ def test_a_stale_holder_cannot_retry(stage):
     """A run whose lease was given to another one asks for a retry: it is dropped."""
     dropped = stage.worker.log().count("dropped: its lease ended")
     result = enqueue(stage.app.brief_work, "stale", "expired")
-    stage.wait_runs(1)
-    eventually(stage.app.brief.reclaim_and_dispatch, what="the lease's end")
-    assert stage.wait_runs(2)[1]["timeouts"] == 1
+    first, second = stage.wait_runs(2)
+    assert second["timeouts"] == 1
+    late = second["at"] - first["at"] - stage.app.LEASE
+    assert -0.2 < late < 1, "the end of a lease is noticed without Beat, and at once"
     assert result.get(timeout=20) == "second"
     stage.wait_rest("brief")
     stage.traces.open("expired")
@@ -166,6 +183,18 @@ def test_the_count_survives_a_crash(stage):
     assert enqueue(stage.app.work, "crashing").get(timeout=30) == "third"
     runs = stage.traces.runs()
     assert [(run["retries"], run["timeouts"]) for run in runs] == [(0, 0), (1, 0), (1, 1)]
+    stage.wait_rest("retried")
+
+
+def test_a_retry_outlives_its_worker(stage):
+    """Everything is killed between two runs: another worker makes the first retry, no timeout."""
+    result = enqueue(stage.app.work, "with_countdown", 1)
+    eventually(lambda: stage.redis.exists("vtrr:retried:delayed"), what="the retry in Redis")
+    stage.end_worker(stage.worker)
+    stage.start()
+    result.get(timeout=20)
+    runs = stage.traces.runs()
+    assert [(run["retries"], run["timeouts"]) for run in runs] == [(0, 0), (1, 0)]
     stage.wait_rest("retried")
 
 

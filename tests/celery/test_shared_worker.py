@@ -9,17 +9,20 @@ from tests.servers import Server
 from tests.waiting import eventually
 from tests.workers import APPS, Worker
 
+WORKERS = ["trigger prefork", "direct prefork", "trigger threads", "direct threads", "direct solo"]
 
-@pytest.fixture(scope="module", params=["trigger", "direct"])
+
+@pytest.fixture(scope="module", params=WORKERS)
 def shared(request, tmp_path_factory):
     """The module of the app as a producer, its worker running."""
+    dispatch, pool = request.param.split()
     with Server() as server, pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(APPS)
         patch.setenv("SHARING_URL", server.url().rsplit("/", 1)[0])
-        patch.setenv("SHARING_DISPATCH", request.param)
+        patch.setenv("SHARING_DISPATCH", dispatch)
         module = importlib.import_module("sharing")
         log_path = tmp_path_factory.mktemp("logs") / "worker.log"
-        with Worker("sharing", queues=["shared"], concurrency=1, log_path=log_path):
+        with Worker("sharing", queues=["shared"], pool=pool, concurrency=1, log_path=log_path):
             module.notes = server.client(2, decode_responses=True)
             yield module
             module.notes.close()

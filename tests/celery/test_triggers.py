@@ -144,3 +144,19 @@ def test_a_busy_worker_takes_no_trigger_from_an_idle_one(stage):
         assert run["at"] - sent < 1
     stage.traces.open("long")
     stage.wait_rest("few")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fate", ["busy", "killed"])
+def test_triggers_that_a_worker_sits_on_hold_up_nobody(stage, fate):
+    """A busy worker has prefetched all of them, or died with them: an idle one goes on soon."""
+    holder = stage.start_worker(queues=["q-few"], pool="threads", concurrency=1)
+    enqueue(stage, "few", 12, "long")
+    stage.wait_runs(1)
+    eventually(lambda: ledger(stage, "few") == 3, what="the triggers")
+    stage.start_worker(queues=["q-few"], pool="threads", concurrency=2)
+    if fate == "killed":
+        holder.kill_group()
+    stage.wait_runs(3, timeout=10)
+    stage.traces.open("long")
+    stage.wait_runs(12, timeout=10)

@@ -127,5 +127,8 @@ def test_beat_finds_the_queue_in_the_tasks_of_an_app(project):
 
 def test_importing_the_tasks_makes_no_connection(project):
     """Management commands work where there is no Redis."""
-    code = "import django; django.setup(); from files.tasks import vtrr; print(vtrr.engine.client.calls)"
+    code = (
+        "import django; django.setup();"
+        "from files.tasks import vtrr; print(vtrr.engine.client.calls)"
+    )
     assert python(project, "-c", code).strip() == "0"

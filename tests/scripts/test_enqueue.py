@@ -160,8 +160,17 @@ def test_it_says_how_many_triggers_to_send(scripts, clock):
 
 def test_a_repeated_call_sends_the_same_triggers(scripts):
     """The first reply was lost, so nobody has published them."""
-    reply = scripts.twice("enqueue", "e", "a1", 1, 0, "", triggers_most=5, triggers_prefix="x")
-    assert reply[3:5] == [1, 1]
+    entries = ("a1", 1, 0, "", "a2", 1, 0, "", "a3", 1, 0, "")
+    reply = scripts.twice("enqueue", "e", *entries, triggers_most=2, triggers_prefix="x")
+    assert reply[3:5] == [2, 3]
+
+
+def test_no_trigger_is_sent_for_what_must_wait_or_runs(scripts):
+    """Only items in a backlog count."""
+    scripts.put("a", "a1")
+    scripts.take("t1")
+    scripts.put("a", "a2", "a3", delay_ms=5)
+    assert scripts.put("a", "a4", triggers_most=9)[3:5] == [1, 1]
 
 
 def test_it_tells_those_who_listen(scripts, heard):

@@ -50,6 +50,13 @@ def test_nothing_to_lease_tells_when_to_come_again(scripts):
     assert reply == ["empty", b"t2", START_MS, 0, 0, str(START_MS + 7).encode()]
 
 
+def test_the_next_wake_is_a_whole_millisecond(scripts):
+    """However many items are due at the same: the place among them is a fraction."""
+    scripts.put("a", "a1", delay_ms=7)
+    scripts.redis_client.zadd(scripts.keys["delayed"], {"a1": START_MS + 7 + 4095 / 4096})
+    assert scripts.call("lease", "t1", "t1")[5] == str(START_MS + 7).encode()
+
+
 def test_a_call_that_comes_too_late_does_nothing(scripts, clock):
     """Who sent it has given up waiting for the reply."""
     scripts.put("a", "a1")

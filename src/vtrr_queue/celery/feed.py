@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import InvalidTaskError
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
     from vtrr_queue.celery.queue import VTRRQueue
     from vtrr_queue.celery.worker import Feeder
-    from vtrr_queue.model import Lease, Leased
+    from vtrr_queue.model import Lease, Leased, Wake
 
 logger = get_logger(__name__)
 
 MOST_AT_ONCE = 64
 """Most acks and most leases in one round trip."""
 
+QUIET_SECONDS = 4.0
+"""After so long without a trigger, an idle worker pulls what waits: others may sit on them, s."""
+
 GONE_AFTER_SECONDS = 2.0
 """After a broker outage, a request the pool has not started by then was dropped by Celery, s."""
-
-KILL_GRACE_SECONDS = 0.5
-"""Time a process over its hard limit has to die before its item may run again, s."""
 
 
 @dataclass(slots=True)
@@ -109,26 +109,31 @@ class Feed:
         self.leased_at = 0.0
         self._hungry = True
         self._failed_until = 0.0
+        self._permit_at = time.monotonic()
         self._unsure_until = 0.0
 
     @property
     def unsure(self) -> bool:
-        """Whether the ledger may hold triggers that a broker outage has lost."""
+        """Whether the ledger may hold triggers that are lost, or of no use to this worker."""
         return time.monotonic() < self._unsure_until
 
     @property
     def pulling(self) -> bool:
         """Whether this worker leases without a trigger, of the queues it consumes.
 
-        With direct dispatch it always does; after an outage it does until lost triggers have
+        With direct dispatch it always does; otherwise when triggers may be lost, until those have
         left the ledger, because they keep others from being sent.
         """
-        consumed = self.vtrr.app.amqp.queues.consume_from
-        pulls = self.vtrr.dispatch == "direct" or self.unsure
-        return pulls and self.vtrr.celery_queue in consumed
+        consumer, name = self.feeder.consumer.task_consumer, self.vtrr.celery_queue
+        if consumer is None or not (self.vtrr.dispatch == "direct" or self.unsure):
+            return False
+        queue = self.vtrr.app.amqp.queues.aliases.get(name, name)
+        consumed: bool = consumer.consuming_from(queue)
+        return consumed
 
     def permit(self, trigger_id: str, acknowledge: Callable[..., None]) -> None:
         """A trigger arrived."""
+        self._permit_at = time.monotonic()
         self.permits.append(Permit(trigger_id, acknowledge))
         self.feeder.wake()
 
@@ -137,6 +142,13 @@ class Feed:
         self._hungry = True
         if self.pulling:
             self.feeder.wake()
+
+    def waiting_seen(self) -> None:
+        """Items wait; pull them if there are slots and no trigger has come for long."""
+        quiet = time.monotonic() - max(self._permit_at, self.leased_at) > QUIET_SECONDS
+        if quiet and self.feeder.free_slots() > 0:
+            self._doubt_triggers()
+        self.hint()
 
     @property
     def wanting(self) -> bool:
@@ -182,8 +194,8 @@ class Feed:
             again: The broker was away.
         """
         self._hungry = True
-        if again and self.vtrr.dispatch == "trigger":
-            self._unsure_until = time.monotonic() + self.vtrr.budget.timeout_ms / 1000 + 1
+        if again:
+            self._doubt_triggers()
             self.feeder.keeper.look_soon(self)
         waiting = [token for token, held in self.held.items() if not held.started]
         self._suspects = (time.monotonic() + GONE_AFTER_SECONDS, waiting)
@@ -215,9 +227,11 @@ class Feed:
             self.ended.append(Ended(held.lease, Fate.RELEASE, "worker shutdown"))
         self.flush()
 
-    def settle(self, lease: Lease, fate: Fate, why: str = "") -> None:
-        """A run ended; called from any thread."""
-        due = time.monotonic() + KILL_GRACE_SECONDS if why.startswith("hard time limit") else 0.0
+    def settle(
+        self, lease: Lease, fate: Fate, why: str = "", *, grace_seconds: float = 0.0
+    ) -> None:
+        """A run ended, or will have ended after the grace; called from any thread."""
+        due = time.monotonic() + grace_seconds if grace_seconds else 0.0
         self.ended.append(Ended(lease, fate, why, due))
         self.feeder.wake()
 
@@ -233,6 +247,10 @@ class Feed:
         if self._suspects[1]:
             dues.append(self._suspects[0])
         return max(min(dues), self._failed_until) if dues else None
+
+    def _doubt_triggers(self) -> None:
+        if self.vtrr.dispatch == "trigger":
+            self._unsure_until = time.monotonic() + self.vtrr.budget.timeout_ms / 1000 + 1
 
     def _due(self, now: float) -> list[Ended]:
         ready: list[Ended] = []
@@ -284,13 +302,14 @@ class Feed:
 
     def _leased(self, leased: Leased, group: list[Permit | None]) -> bool:
         self.vtrr.send_triggers(leased.wake)
-        self.feeder.keeper.expect(self, leased.wake)
+        self.feeder.keeper.expect(self, _next_look(leased))
         if not leased.items and group[0] is not None:
             group[0].ack()
         if group[0] is None:
             self._hungry = len(leased.items) == len(group)
         if leased.items:
             self.leased_at = time.monotonic()
+            self.feeder.keeper.busy(self)
         for at, lease in enumerate(leased.items):
             self.held[lease.token] = Held(lease, group[at])
         for lease in leased.items:
@@ -316,7 +335,7 @@ class Feed:
         lease, engine = end.lease, self.vtrr.engine
         held = True
         if end.fate is Fate.REJECTED:
-            self.vtrr.bury(lease, end.why)
+            held = self.vtrr.bury(lease, end.why)
         elif end.fate is Fate.RETRY:  # if still held, somebody raised `Retry` who asked for none
             self.vtrr.bury(lease, f"it raised {end.why} and stored no retry of its own")
         elif end.fate in {Fate.RELEASE, Fate.TIMED_OUT}:
@@ -334,12 +353,12 @@ class Feed:
         self._hungry = True
         if entry is not None and entry.permit is not None:
             entry.permit.ack()
-        if end.fate not in {Fate.ACK, Fate.RETRY}:
-            logger.warning("item %s[%s]: %s (%s)", self.vtrr.task_name, end.lease.item_id,
-                           end.fate.value, end.why)  # fmt: skip
-        elif not held:
+        if not held:
             logger.info("item %s[%s]: its lease was no longer held when it ended",
                         self.vtrr.task_name, end.lease.item_id)  # fmt: skip
+        elif end.fate not in {Fate.ACK, Fate.RETRY}:
+            logger.warning("item %s[%s]: %s (%s)", self.vtrr.task_name, end.lease.item_id,
+                           end.fate.value, end.why)  # fmt: skip
 
     def _failed(self, exc: VTRRError, ended: list[Ended], taken: list[Permit | None]) -> None:
         logger.warning("queue %r: %s; trying again", self.vtrr.name, exc)
@@ -347,6 +366,13 @@ class Feed:
         self._hungry = True
         self.ended.extendleft(end for end in reversed(ended) if end.lease.token in self.held)
         self.permits.extendleft(permit for permit in reversed(taken) if permit is not None)
+
+
+def _next_look(leased: Leased) -> Wake:
+    """Look at the end of what was leased: others leased then may have died meanwhile."""
+    if not leased.items:
+        return leased.wake
+    return replace(leased.wake, next_wake_ms=leased.items[0].expires_at_ms)
 
 
 def _ignore(*_: Any, **__: Any) -> None:

@@ -27,7 +27,7 @@ BUSY_SECONDS, IDLE_SECONDS = 5.0, 30.0
 """Pause between two looks while items wait or run, and while none does, s."""
 
 UNSURE_SECONDS = 1.0
-"""The same after a broker outage, when new items may get no trigger, s."""
+"""The same while triggers may be lost, so that new items may get none, s."""
 
 LISTEN_SECONDS = 0.5
 """Longest sleep between two checks of what this process has to settle, s."""
@@ -73,13 +73,13 @@ class Keeper:
 
     def expect(self, feed: Feed, wake: Wake) -> None:
         """Look again when the server said something becomes due."""
-        if wake.next_wake_ms is None:
-            return
-        due = time.monotonic() + max(0.0, (wake.next_wake_ms - wake.server_now_ms) / 1000) + 0.002
-        name = feed.vtrr.name
-        if due < self._next_look.get(name, 0.0):
-            self._next_look[name] = due
-            self._tick.set()
+        if wake.next_wake_ms is not None:
+            ahead_ms = max(0, wake.next_wake_ms - wake.server_now_ms)
+            self._look_within(feed, ahead_ms / 1000 + 0.002)
+
+    def busy(self, feed: Feed) -> None:
+        """Look as often as while items run, whatever the last look has found."""
+        self._look_within(feed, BUSY_SECONDS)
 
     def look_soon(self, feed: Feed) -> None:
         """Look at once, from this class's own thread."""
@@ -112,7 +112,7 @@ class Keeper:
             self._ticks_here = False
             self._feeder.tick()
         now = time.monotonic()
-        self._try_blocked(now)
+        self._try_again(now)
         for feed in feeds:
             feed.release_dropped()
             due = feed.next_due()
@@ -121,8 +121,8 @@ class Keeper:
             if now >= self._next_look.get(feed.vtrr.name, 0.0):
                 self._look(feed)
 
-    def _try_blocked(self, now: float) -> None:
-        if self._feeder.blocked and now >= self._next_try:
+    def _try_again(self, now: float) -> None:
+        if now >= self._next_try and (self._feeder.blocked or self._feeder.could_lease()):
             self._next_try = now + BLOCKED_SECONDS
             self._feeder.wake()
 
@@ -144,22 +144,27 @@ class Keeper:
         else:
             self._feeder.flush(feed)
 
+    def _look_within(self, feed: Feed, seconds: float) -> None:
+        due, name = time.monotonic() + seconds, feed.vtrr.name
+        if due < self._next_look.get(name, 0.0):
+            self._next_look[name] = due
+            self._tick.set()
+
     def _look(self, feed: Feed) -> None:
         name = feed.vtrr.name
+        # Set before the call, so that what other threads hear meanwhile is not overwritten.
+        self._next_look[name] = time.monotonic() + IDLE_SECONDS
         try:
             wake = feed.vtrr.engine.reclaim(budget=feed.vtrr.budget).wake
         except VTRRError as exc:
             logger.warning("queue %r: %s", name, exc)
-            self._next_look[name] = time.monotonic() + BUSY_SECONDS
+            self.busy(feed)
             return
-        busy = wake.waiting > 0 or wake.next_wake_ms is not None
-        pause = UNSURE_SECONDS if feed.unsure else BUSY_SECONDS if busy else IDLE_SECONDS
-        pause *= random.uniform(0.8, 1.2)  # noqa: S311
-        self._next_look[name] = time.monotonic() + pause
+        if wake.waiting > 0:
+            feed.waiting_seen()
+        self._look_within(feed, _pause_after(feed, wake) * random.uniform(0.8, 1.2))  # noqa: S311
         self.expect(feed, wake)
         feed.vtrr.send_triggers(wake)
-        if wake.waiting > 0:
-            feed.hint()
 
     def _listen(self, feed: Feed) -> None:
         thread = threading.Thread(
@@ -187,6 +192,15 @@ class Keeper:
             feed.hint()
         elif hint is not None:
             self.look_soon(feed)
+
+
+def _pause_after(feed: Feed, wake: Wake) -> float:
+    if feed.unsure:
+        return UNSURE_SECONDS
+    if wake.waiting > 0 or wake.next_wake_ms is not None:
+        return BUSY_SECONDS
+    # A lease that begins right after this look can't be lost before it ends.
+    return min(IDLE_SECONDS, max(BUSY_SECONDS, feed.vtrr.lease_seconds))
 
 
 def _listener_name(feed: Feed) -> str:

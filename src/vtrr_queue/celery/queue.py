@@ -240,11 +240,17 @@ class VTRRQueue:
                 continue
             return payload.task_name, args, kwargs, lease.item_id, lease.token, lease.timeouts
 
-    def bury(self, lease: Lease, reason: str) -> None:
-        """Move a leased item to the dead letters and log it as an error."""
-        if self.engine.bury(lease.item_id, lease.token, reason).held:
+    def bury(self, lease: Lease, reason: str) -> bool:
+        """Move a leased item to the dead letters and log it as an error.
+
+        Returns:
+            False when that lease is no longer held; then nothing was changed.
+        """
+        held = self.engine.bury(lease.item_id, lease.token, reason).held
+        if held:
             logger.error("item %s of queue %r is a dead letter: %s", lease.item_id, self.name,
                          reason)  # fmt: skip
+        return held
 
     @property
     def task_name(self) -> str | None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
+KILL_GRACE_SECONDS = 0.5
+"""Time a process over its hard limit has to die before its item may run again, s."""
+
 
 class Fate(enum.Enum):
     """What becomes of a lease."""
@@ -74,7 +77,8 @@ class ItemRequest(Request):
         if fate in {Fate.RELEASE, Fate.TIMED_OUT}:
             state.task_ready(self)
             self.send_event("task-rejected", requeue=True)
-            self.vtrr_settle(fate, repr(exc))
+            overdue = isinstance(exc, TimeLimitExceeded)  # Celery kills the process after this
+            self.vtrr_settle(fate, repr(exc), KILL_GRACE_SECONDS if overdue else 0.0)
             return
         try:
             if isinstance(exc, MemoryError):
@@ -95,17 +99,18 @@ class ItemRequest(Request):
         if not shutting_down():
             logger.error("Hard time limit (%ss) exceeded for %s[%s]: the item is put back",
                          timeout, self.name, self.id)  # fmt: skip
-        self.vtrr_settle(Fate.TIMED_OUT, f"hard time limit of {timeout} s")
+        self.vtrr_settle(Fate.TIMED_OUT, f"hard time limit of {timeout} s", KILL_GRACE_SECONDS)
 
     def _announce_revoked(self, *args: Any, **kwargs: Any) -> None:
         super()._announce_revoked(*args, **kwargs)
         self.vtrr_settle(Fate.CANCELLED, "revoked")
 
-    def vtrr_settle(self, fate: Fate, why: str = "") -> None:
+    def vtrr_settle(self, fate: Fate, why: str = "", grace_seconds: float = 0.0) -> None:
         """Tell the feeder once how the run ended."""
         if not self.__dict__.get("_vtrr_settled"):
             self._vtrr_settled = True
-            self._message.feed.settle(self._message.lease, fate, why)
+            lease = self._message.lease
+            self._message.feed.settle(lease, fate, why, grace_seconds=grace_seconds)
 
     def _fate(self, exc_info: Any) -> tuple[Fate, BaseException]:
         exc = exc_info.exception

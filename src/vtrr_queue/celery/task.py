@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
+RETRY_DELAY_MIN_SECONDS = 0.2
+"""Least delay of a retry, s: the run that asked for it must store its state RETRY before the next
+run stores a result, because Celery's backends read the old state and then write the new one."""
+
 _STORED_HEADERS = (
     "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
     "replaced_task_nesting", "stamped_headers", "stamps",
@@ -64,6 +68,23 @@ class FairTask:
         if "vtrr_timeouts" not in vars(request):
             vars(request).update(_NO_ITEM)
         return request
+
+    @property
+    def override_max_retries(self) -> int:
+        """Limit that `retry(max_retries=)` has set: Celery keeps it on the task, we on the call."""
+        try:
+            limit: int = vars(self.request)["override_max_retries"]
+        except KeyError:
+            raise AttributeError("override_max_retries") from None  # for `hasattr`
+        return limit
+
+    @override_max_retries.setter
+    def override_max_retries(self, limit: int) -> None:
+        vars(self.request)["override_max_retries"] = limit
+
+    @override_max_retries.deleter
+    def override_max_retries(self) -> None:
+        vars(self.request).pop("override_max_retries", None)
 
     def apply_async(
         self,
@@ -137,7 +158,8 @@ class FairTask:
         )  # fmt: skip
         try:
             moved = self.vtrr_queue.engine.retry(
-                request.id, token, delay_seconds=_delay_seconds(options),
+                request.id, token,
+                delay_seconds=max(RETRY_DELAY_MIN_SECONDS, _delay_seconds(options)),
                 retries=int(options["retries"]), body=body,
             )  # fmt: skip
         except VTRRError:

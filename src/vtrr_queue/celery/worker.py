@@ -21,12 +21,17 @@ from celery.worker import state
 
 from vtrr_queue.celery.feed import Feed
 from vtrr_queue.celery.keeper import Keeper
+from vtrr_queue.celery.outage import keep_jobs, let_close
 from vtrr_queue.celery.request import ItemRequest, shutting_down
 
 if TYPE_CHECKING:
     from vtrr_queue.celery.queue import VTRRQueue
 
 logger = get_logger(__name__)
+
+PROCESS_CHECK_SECONDS = 1.0
+"""Pause between two looks for dead pool processes, s. Celery looks when one exits, often too early
+to see it, and then every 5 s; until then the pool may hand items to the dead one."""
 
 
 class Feeder:
@@ -49,7 +54,9 @@ class Feeder:
         self._signal_read, self._signal_write = os.pipe()
         os.set_blocking(self._signal_read, False)
         os.set_blocking(self._signal_write, False)
+        self._process_check: Any = None
         self.keeper = Keeper(self)
+        keep_jobs(consumer.pool)
 
     @property
     def feeds(self) -> list[Feed]:
@@ -70,13 +77,22 @@ class Feeder:
         return self._running and running and not shutting_down()
 
     def free_slots(self) -> int:
-        """Pool slots that neither an item nor a running plain task uses."""
-        pool = self.consumer.pool
-        slots = getattr(self.controller, "max_concurrency", None)
-        if not slots:
-            slots = pool.limit if getattr(pool, "is_green", False) else pool.num_processes
+        """Pool slots that neither an item nor a running plain task uses.
+
+        An autoscaled pool has as many as it may grow to: it grows when it is given work.
+        """
+        scaler = getattr(self.controller, "autoscaler", None)
+        slots = scaler.max_concurrency if scaler else self.consumer.pool.num_processes
         held = sum(len(feed.held) for feed in self._feeds.values())
         return int(slots) - _plain_tasks() - held
+
+    def could_lease(self) -> bool:
+        """Whether a slot and work may have met without anybody telling.
+
+        As when the pool has grown, or the worker has begun to consume a queue.
+        """
+        wanted = self.accepting() and any(feed.wanting for feed in self.feeds)
+        return wanted and self.free_slots() > 0
 
     def wake(self) -> None:
         """Ask for a tick from any thread."""
@@ -117,7 +133,7 @@ class Feeder:
     def start(self) -> None:
         """The consumer is up: for the first time, or again after a broker outage."""
         self._running = True
-        _let_close(self.consumer.connection)
+        let_close(self.consumer.connection)
         for feed in self.feeds:
             feed.consumer_started(again=self.consumer.restart_count > 0)
         self.keeper.start()
@@ -125,8 +141,12 @@ class Feeder:
             self.wake()
 
     def register_with_event_loop(self, hub: Any) -> None:
-        """Watch the wake-up pipe; Celery calls this at each start of its loop."""
+        """Watch the wake-up pipe and the pool; Celery calls this at each start of its loop."""
         hub.add_reader(self._signal_read, self._on_signal)
+        if self._process_check is not None:
+            self._process_check.cancel()
+        maintain = self.consumer.pool.maintain_pool
+        self._process_check = hub.call_repeatedly(PROCESS_CHECK_SECONDS, maintain)
         self.wake()
 
     def stop(self) -> None:
@@ -208,24 +228,6 @@ class FeederStep(bootsteps.StartStopStep):
     def shutdown(self, c: Any) -> None:
         """Celery's hook: every worker step has stopped, the pool included."""
         feeder_of(c).end()
-
-
-def _let_close(connection: Any) -> None:
-    """Let Celery close a lost connection again and again.
-
-    Celery 5.7 closes it after it was collected. With unacked messages kombu's Redis channel then
-    often raises AttributeError, and the worker ends; plain tasks with `acks_late` meet the same.
-    """
-    close = connection.close
-
-    def close_even_collected() -> None:
-        try:
-            close()
-        except AttributeError as exc:
-            logger.debug("closing a collected broker connection: %r", exc)
-            close()  # goes on behind the step that failed
-
-    connection.close = close_even_collected
 
 
 def install_step(app: Any) -> None:
