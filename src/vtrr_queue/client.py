@@ -226,12 +226,15 @@ class ScriptClient:
         listener = redis.Redis(connection_pool=self.pool).pubsub()
         try:
             listener.subscribe(channel)
+            stands = False
             while True:
                 message = listener.get_message(timeout=self.socket_timeout / 2)
-                if message is None or message["type"] == "subscribe":
-                    yield None
-                elif message["type"] == "message":
+                kind = message["type"] if message else ""
+                stands = stands or kind == "subscribe"
+                if kind == "message":
                     yield message["data"]
+                elif stands:
+                    yield None
         except (redis.RedisError, OSError, ValueError) as exc:
             raise Unavailable("subscribe", 1, exc) from exc
         finally:

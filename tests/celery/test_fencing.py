@@ -36,14 +36,14 @@ def _tidy(station):
 
 
 def newer_lease(station, item_id):
-    """Return the one lease of the item, which is the second run's."""
+    """Return the one lease of the item, which is the second run's, and the item's record."""
     first, second = station.traces.runs(item_id)
     assert first["worker"] != second["worker"]
     assert [first["timeouts"], second["timeouts"]] == TIMED_OUT
     (lease,) = (held for held in station.inspector.leases() if held.item_id == item_id)
     assert lease.token == second["token"] != first["token"]
     assert lease.holder == second["worker"]
-    return lease
+    return lease, station.redis.hget("vtrr:fates:task", item_id)
 
 
 @pytest.mark.parametrize(

@@ -224,11 +224,14 @@ def test_apply_async_stores_an_item(queue):
 
 @pytest.mark.parametrize(
     "when",
-    [{"countdown": 3600}, {"eta": datetime.now(UTC) + timedelta(hours=1)}],
+    [
+        lambda: {"countdown": 3600},
+        lambda: {"eta": datetime.now(UTC) + timedelta(hours=1)},
+    ],
     ids=["countdown", "eta"],
 )
 def test_a_countdown_is_waited_for_in_redis(queue, redis_client, when):
-    queue.work.apply_async(partition_key="acme", task_id="later", **when)
+    queue.work.apply_async(partition_key="acme", task_id="later", **when())
     assert [lease.item_id for lease in lease_all(queue)] == ["e1"]
     due = redis_client.zscore("vtrr:files:delayed", "later")
     assert abs(due / 1000 - time.time() - 3600) < 60

@@ -174,12 +174,14 @@ class Keeper:
         thread.start()
 
     def _hear(self, feed: Feed) -> None:
-        """Wait for hints on the queue's channel; on a lost connection ask, then listen again."""
+        """Wait for hints on the queue's channel; on a lost connection listen again, then ask."""
         engine = feed.vtrr.engine
         while not self._stopped.is_set():
             try:
+                hints = engine.client.hear(engine.keys.wake_channel)
+                next(hints)  # the subscription stands: from here on no hint is missed
                 self.look_soon(feed)
-                for hint in engine.client.hear(engine.keys.wake_channel):
+                for hint in hints:
                     if self._stopped.is_set():
                         return
                     self._heard(feed, hint)
