@@ -22,7 +22,8 @@ def station(request, tmp_path_factory):
         first.signal_group(signal.SIGSTOP)
         opened.one_more_worker()
         for item_id in opened.items.values():
-            opened.wait_runs_of(item_id, 2)
+            _, second = opened.wait_runs_of(item_id, 2)
+            wait_renewed(opened, second["token"])
         first.signal_group(signal.SIGCONT)
         opened.holding.clear()  # each test ends its own
         yield opened
@@ -33,6 +34,19 @@ def station(request, tmp_path_factory):
 def _tidy(station):
     yield
     station.tidy()
+
+
+def wait_renewed(station, token):
+    """Wait until a second run has made its lease last for a minute, and return the lease."""
+
+    def find():
+        leases = station.inspector.leases()
+        return next((held for held in leases if held.token == token and lasts(held)), None)
+
+    def lasts(lease):
+        return lease.expires_at_ms - lease.started_at_ms > 50_000
+
+    return eventually(find, what="the renewal")
 
 
 def newer_lease(station, item_id):
@@ -79,7 +93,7 @@ def test_the_old_token_opens_nothing(station):
     """Each call with the first token is refused, and the newer lease stays as it is."""
     item_id = station.running("hold", then="hold_again")
     first, second = station.wait_runs_of(item_id, 2)
-    renewed = eventually(lambda: long_lease(station, second["token"]), what="the renewal")
+    renewed = wait_renewed(station, second["token"])
     engine, old = station.vtrr.engine, first["token"]
     assert station.vtrr.ack(item_id, old) is False
     assert not engine.release(item_id, old, timed_out=True).held
@@ -87,14 +101,4 @@ def test_the_old_token_opens_nothing(station):
     assert not engine.bury(item_id, old, "stale").held
     with pytest.raises(LeaseLost):
         engine.renew(item_id, old)
-    assert long_lease(station, second["token"]) == renewed
-
-
-def long_lease(station, token):
-    """Return the lease of that token once its run has renewed it."""
-    leases = station.inspector.leases()
-    return next((held for held in leases if held.token == token and lasts(held) > 50_000), None)
-
-
-def lasts(lease):
-    return lease.expires_at_ms - lease.started_at_ms
+    assert wait_renewed(station, second["token"]) == renewed
