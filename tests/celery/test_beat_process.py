@@ -85,7 +85,9 @@ def test_beat_recovers_the_item_of_a_dead_worker(private, beating, tmp_path):
     ) as beat:  # fmt: skip
         eventually(lambda: inspector.depth().running == 0, 15, "the reclaim")
         depth = inspector.depth()
-        assert (depth.waiting, depth.triggers) == (1, 1)
+        assert depth.waiting == 1
+        # One from Beat's reclaim; the dead worker's keeper may have entered others before.
+        assert 1 <= depth.triggers <= beating.vtrr.max_concurrency
         assert "Scheduler: Sending due task vtrr_queue.reclaim.beating" in beat.log()
         plain.wait_for_log("succeeded in")
         assert "Task vtrr_queue.reclaim.beating[" in plain.log()
