@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from billiard.einfo import ExceptionInfo
 from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
 from celery.exceptions import Reject, Retry
+from celery.platforms import EX_FAILURE
 from celery.utils.log import get_logger
 from celery.worker import state
 from celery.worker.request import Request
@@ -119,7 +120,11 @@ class ItemRequest(Request):
             return Fate.TIMED_OUT, exc
         if isinstance(exc, Terminated | WorkerLostError) or not isinstance(exc, Exception):
             return self._fate_of_death(exc), exc
-        if self._already_cancelled or _raised_by_shutdown(exc, exc_info):
+        if _raised_by_shutdown(exc, exc_info):
+            if not shutting_down():  # Celery 5.5 and 5.6: the handler broke off before it said so
+                state.should_terminate = EX_FAILURE
+            return Fate.RELEASE, exc
+        if self._already_cancelled:
             return Fate.RELEASE, exc
         if isinstance(exc, Retry):
             return Fate.RETRY, exc
