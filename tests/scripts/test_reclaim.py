@@ -76,6 +76,17 @@ def test_it_replaces_missing_triggers(scripts):
     assert set(scripts.stored()["triggers"]) == {b"x-1", b"x-2"}
 
 
+def test_it_forgets_lost_triggers_of_an_empty_queue(scripts, clock):
+    """They would stand in the ledger of an idle queue for ever."""
+    scripts.put("a", "a1")
+    scripts.call("reclaim", "e", triggers_most=2, triggers_timeout=1000, triggers_prefix="x")
+    scripts.take("t")
+    scripts.call("ack", "t", item_id="a1")
+    clock.advance(1001)
+    scripts.call("reclaim", "f", triggers_most=2, triggers_timeout=1000, triggers_prefix="y")
+    assert "triggers" not in scripts.stored()
+
+
 def test_it_tells_those_who_listen(scripts, clock, heard):
     """Only when something became servable."""
     scripts.put("a", "a1", delay_ms=10)

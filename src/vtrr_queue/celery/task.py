@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from celery._state import get_current_worker_task
@@ -22,7 +22,7 @@ from vtrr_queue.celery.entries import (
     check_number,
     check_text,
 )
-from vtrr_queue.errors import ArgumentTypeError, VTRRError
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError, VTRRError
 from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
 
@@ -126,7 +126,7 @@ class FairTask:
             return result
         embed = {"callbacks": _listed(link), "errbacks": _listed(link_error),
                  "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
-        headers = _headers(shadow, options)
+        headers = _headers(shadow, options, self.vtrr_queue.lease_seconds)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
@@ -282,27 +282,49 @@ def _listed(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _headers(shadow: str | None, options: dict[str, Any]) -> dict[str, Any]:
+def _headers(shadow: str | None, options: dict[str, Any], lease_seconds: float) -> dict[str, Any]:
     given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
-    given |= options.get("headers") or {}
+    given |= check_kwargs("headers", options.get("headers") or {})
     given = {key: value for key, value in given.items() if not key.startswith("vtrr_")}
-    if isinstance(given.get("expires"), datetime):
-        given["expires"] = given["expires"].isoformat()
-    elif isinstance(given.get("expires"), int | float):
-        moment = datetime.now(UTC).timestamp() + given["expires"]
-        given["expires"] = datetime.fromtimestamp(moment, UTC).isoformat()
+    if given.get("expires") is not None:
+        given["expires"] = _moment("expires", given["expires"])
     if options.get("group_id"):
         given["group"] = options["group_id"]
     if shadow:
         given["shadow"] = shadow
-    hard, soft = options.get("time_limit"), options.get("soft_time_limit")
-    if hard or soft:
-        given["timelimit"] = [hard, soft]
+    limits = [_limit(name, options, lease_seconds) for name in ("time_limit", "soft_time_limit")]
+    if any(limits):
+        given["timelimit"] = limits
     parent = get_current_worker_task()
     if parent is not None and "root_id" not in given:
         given["root_id"] = parent.request.root_id or parent.request.id
         given.setdefault("parent_id", parent.request.id)
     return given
+
+
+def _limit(name: str, options: dict[str, Any], lease_seconds: float) -> float | None:
+    """A time limit of one call; a bad one would end every worker that takes the item."""
+    if options.get(name) is None:
+        return None
+    limit = check_number(name, options[name], 0, above=True)
+    if name == "time_limit" and limit >= lease_seconds:
+        raise ArgumentError(name, limit, f"less than lease_seconds ({lease_seconds:g})")
+    return limit
+
+
+def _moment(name: str, value: Any) -> str:
+    """A point in time as Celery's messages have it, from what ``apply_async`` takes."""
+    if isinstance(value, str):  # from the message of an earlier run
+        try:
+            return datetime.fromisoformat(value).isoformat()
+        except ValueError as exc:
+            raise ArgumentError(name, value, "a datetime or seconds from now") from exc
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if not isinstance(value, datetime):
+        seconds = check_number(name, value, -1e9, 1e9)
+        value = datetime.fromtimestamp(time.time() + seconds, UTC)
+    return str(value.isoformat())
 
 
 def _delay_seconds(options: dict[str, Any]) -> float:

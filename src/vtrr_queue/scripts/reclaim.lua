@@ -1,4 +1,5 @@
 --- Put expired leases back, promote due delayed items, and replace triggers that are missing.
+-- @key triggers zset trigger id -> time sent (ms)
 -- @arg echo str
 -- @arg replay int how many times this call was sent before
 -- @arg most int most leases and most delayed items to look at
@@ -20,6 +21,9 @@ if found then
   return { "schema", echo, found }
 end
 local now = now_ms()
+if triggers_most > 0 then
+  redis.call("ZREMRANGEBYSCORE", TRIGGERS, "-inf", now - triggers_timeout)
+end
 local expired, promoted = look(now, most, position), promote(now, most)
 if channel ~= "" and expired + promoted > 0 then
   redis.call("PUBLISH", channel, "ready")
