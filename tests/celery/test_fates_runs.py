@@ -100,7 +100,7 @@ def test_a_hard_limit_beats_a_body_that_swallows_everything(station):
     item_id = station.running("swallow", time_limit=0.4)
     assert station.timeouts(item_id, 2) == TIMED_OUT
     first, second = station.traces.runs(item_id)
-    assert second["at"] - first["at"] > 0.4 + KILL_GRACE_SECONDS
+    assert second["at"] - first["at"] > 0.3 + KILL_GRACE_SECONDS  # the limit counts from before
     assert not runs(first["pid"])
 
 
