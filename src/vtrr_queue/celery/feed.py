@@ -267,7 +267,10 @@ class Feed:
             return []
         if self.permits:
             return [self.permits.popleft() for _ in range(min(room, len(self.permits)))]
-        return [None] * room if self._hungry and self.pulling else []
+        if not (self._hungry and self.pulling):
+            return []
+        self._hungry = False  # before the call: a hint that comes during it must stand
+        return [None] * room
 
     def _exchange(self, acks: list[Ended], taken: list[Permit | None]) -> bool:
         engine, budget = self.vtrr.engine, self.vtrr.budget
@@ -305,8 +308,8 @@ class Feed:
         self.feeder.keeper.expect(self, _next_look(leased))
         if not leased.items and group[0] is not None:
             group[0].ack()
-        if group[0] is None:
-            self._hungry = len(leased.items) == len(group)
+        if group[0] is None and len(leased.items) == len(group):
+            self._hungry = True
         if leased.items:
             self.leased_at = time.monotonic()
             self.feeder.keeper.busy(self)
