@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
+import os
+import secrets
 import signal
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -114,6 +118,29 @@ _GET_TAKES_NAME = (
     and inspect.signature(redis.ConnectionPool.get_connection).parameters["command_name"].default
     is inspect.Parameter.empty
 )
+
+
+class Producers:
+    """Numbers the calls of this process, so that a repeated call is known for what it is.
+
+    A producer has one call under way at a time. One whose call failed is not used again: its call
+    may still be on the way. A child after a fork has producers of its own.
+    """
+
+    def __init__(self) -> None:
+        self._idle: deque[tuple[int, str, itertools.count[int]]] = deque()
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[tuple[str, int]]:
+        """A producer for one call, and the number of that call."""
+        try:
+            owner, producer, numbers = self._idle.popleft()
+        except IndexError:
+            owner = 0
+        if owner != os.getpid():
+            owner, producer, numbers = os.getpid(), secrets.token_hex(8), itertools.count(1)
+        yield producer, next(numbers)
+        self._idle.append((owner, producer, numbers))
 
 
 class ScriptClient:

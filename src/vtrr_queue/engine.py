@@ -6,16 +6,16 @@ and call numbers are made here and not by the server.
 
 from __future__ import annotations
 
-import itertools
-import os
+import math
 import secrets
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from vtrr_queue.client import ATTEMPTS, ScriptClient
+from vtrr_queue.client import ATTEMPTS, Producers, ScriptClient
 from vtrr_queue.errors import (
+    ArgumentError,
     DuplicateItem,
     EnqueueInterrupted,
     LeaseLost,
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 RECLAIM_BATCH = 100
 """Most leases and delayed items one reclaim script looks at."""
 
+MOST_LEASES = 1000
+"""Most items one lease script gives."""
+
 NO_TRIGGERS = TriggerBudget()
 
 
@@ -79,11 +82,13 @@ class Engine:
     ) -> None:
         self.keys = QueueKeys(name)
         self.client = ScriptClient(redis_client, self.keys.declared, socket_timeout)
+        if not 0 < lease_seconds < math.inf:
+            raise ArgumentError("lease_seconds", lease_seconds, "a finite number above 0")
         self.lease_ms = max(1, round(lease_seconds * 1000))
         self.reclaim_position = reclaim_position
         self._later_channel = self.keys.wake_channel
         self._ready_channel = self._later_channel if wake else ""
-        self._producers: deque[tuple[int, str, itertools.count[int]]] = deque()
+        self._producers = Producers()
 
     def enqueue(
         self,
@@ -124,20 +129,19 @@ class Engine:
         duplicates: list[str] = []
         reply: Reply = ["enqueued", b"", 0, 0, 0, b""]
         done = 0
-        prefix = secrets.token_hex(8)
+        triggers = trigger_arguments(budget)
         for chunk in chunks:
             last = done + len(chunk) == len(items)
+            sends = triggers if last else trigger_arguments(NO_TRIGGERS)
             try:
-                reply = self._enqueue_chunk(
-                    partition, chunk, on_duplicate, budget if last else NO_TRIGGERS, prefix
-                )
+                reply = self._enqueue_chunk(partition, chunk, on_duplicate, (*sends, len(items)))
             except (Unavailable, Refused) as exc:
                 if done:
                     raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
                 raise
             duplicates += [item_id.decode() for item_id in reply[6:]]
             done += len(chunk)
-        return Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, prefix))
+        return Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[2]))
 
     def lease(
         self,
@@ -150,7 +154,7 @@ class Engine:
         """Lease the next items in fair order.
 
         Args:
-            count: Most items to lease, 1 to 1,000.
+            count: Most items to lease, 1 to :data:`MOST_LEASES`.
             holder: Who will run them, for people who look.
             trigger_id: Trigger that caused the call; it leaves the ledger.
             budget: How many triggers may stand.
@@ -174,6 +178,8 @@ class Engine:
         self, *, count: int, holder: str, trigger_id: str = "", budget: TriggerBudget = NO_TRIGGERS
     ) -> tuple[Call, Callable[[Reply], Leased]]:
         """The script call of :meth:`lease` and the reader of its reply, to send it with others."""
+        if not 1 <= count <= MOST_LEASES:
+            raise ArgumentError("count", count, f"from 1 to {MOST_LEASES}")
         tokens = sorted(secrets.token_hex(16) for _ in range(count))
         triggers = trigger_arguments(budget)
 
@@ -359,30 +365,21 @@ class Engine:
         partition: str,
         chunk: Sequence[NewItem],
         on_duplicate: OnDuplicate,
-        budget: TriggerBudget,
-        prefix: str,
+        triggers: tuple[int, int, str, int],
     ) -> Reply:
-        pid = os.getpid()
-        try:
-            owner, producer, numbers = self._producers.popleft()
-        except IndexError:
-            owner = 0
-        if owner != pid:  # a number used in parent and child would look like a repeated call
-            producer, numbers = secrets.token_hex(8), itertools.count(1)
-        number = next(numbers)
         remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
         later = any(item.delay_ms for item in chunk)
         channel = self._later_channel if later else self._ready_channel
-        arguments: list[Any] = [producer, number, remember_ms, partition, on_duplicate]
-        arguments += [budget.max_outstanding, budget.timeout_ms, prefix, channel]
+        rest: list[Any] = [remember_ms, partition, on_duplicate, *triggers, channel]
         for item in chunk:
-            arguments += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
-        reply = self._check(
-            self.client.call("enqueue", f"{producer}:{number}", lambda _: arguments)
-        )
-        self._producers.append((pid, producer, numbers))
-        if reply[0] == "duplicate":
+            rest += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
+        with self._producers.take() as (producer, number):
+            echo = f"{producer}:{number}"
+            reply = self.client.call("enqueue", echo, lambda _: (producer, number, *rest))
+        if self._check(reply)[0] == "duplicate":
             raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
+        if reply[0] == "weight":
+            raise ArgumentError(f"weight of {reply[6].decode()!r}", reply[7], "0.001 to 1e9")
         return reply
 
     def _reclaim_call(self, triggers: tuple[int, int, str]) -> Callable[[int], Sequence[Any]]:

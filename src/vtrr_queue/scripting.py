@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from vtrr_queue.keys import SCHEMA, SCRIPT_KEYS
+from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN
 
 CONSTANTS = {
     "EXPECTED_SCHEMA": f'"{SCHEMA}"',
@@ -20,6 +21,8 @@ CONSTANTS = {
     "MOST_SKIPS": "16",
     "MOST_UNPACK": "1000",
     "REBASE_AT": "1e12",
+    "WEIGHT_LEAST": repr(WEIGHT_MIN),
+    "WEIGHT_MOST": repr(WEIGHT_MAX),
 }
 """Names a script may use without declaring them; each is composed in only where used."""
 

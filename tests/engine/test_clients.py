@@ -78,6 +78,12 @@ def test_what_is_no_client_is_refused(client):
         Engine(client, "q")
 
 
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_lease_of_nonsense_is_refused(redis_client, seconds):
+    with pytest.raises(ArgumentError, match="lease_seconds must be a finite number above 0"):
+        Engine(redis_client, "q", lease_seconds=seconds)
+
+
 def test_the_client_itself_runs_nothing(server):
     """Its pool has not opened a connection, and may be closed at any time."""
     with server.client() as client:

@@ -131,13 +131,20 @@ def test_large_calls_are_split(engine):
 
 
 def test_triggers_are_sent_for_the_last_part(engine):
-    """The ledger's ids are unlike those of any other call."""
+    """The ledger's ids are unlike those of any other call; one item asks for one (S20)."""
     budget = TriggerBudget(max_outstanding=3)
     wake = engine.enqueue("A", items(*NAMES), budget=budget).wake
     assert (len(set(wake.triggers)), wake.waiting) == (3, 1200)
     engine.forget_triggers(wake.triggers[:2])
     again = engine.enqueue("A", items("new"), budget=budget).wake
-    assert len({*wake.triggers, *again.triggers}) == 5
+    assert len({*wake.triggers, *again.triggers}) == 4
+
+
+def test_a_part_of_one_item_asks_for_the_whole_call(engine):
+    """The last of 501 is a part of its own, and 501 items wait."""
+    budget = TriggerBudget(max_outstanding=3)
+    wake = engine.enqueue("A", items(*NAMES[: CHUNK_ITEMS + 1]), budget=budget).wake
+    assert len(wake.triggers) == 3
 
 
 def test_a_bulk_call_that_redis_interrupts_names_what_is_stored(proxy, monkeypatch):

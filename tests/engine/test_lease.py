@@ -6,7 +6,7 @@ import pytest
 
 from tests.clock import START_MS, set_clock
 from tests.queues import audited_engine, drain, items
-from vtrr_queue.errors import LeaseLost, Unavailable
+from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
 from vtrr_queue.model import Lease, Reclaimed, Settled, TriggerBudget, Wake
 
 LEASE_MS = 1000
@@ -30,6 +30,12 @@ def test_a_lease_tells_all_about_its_item(engine):
     expected = Lease("a1", lease.token, "A", 0, 0, START_MS + LEASE_MS, 2.5, b"a1")
     assert lease == expected
     assert len(lease.token) == 32
+
+
+@pytest.mark.parametrize("count", [0, -1, 1001])
+def test_a_count_out_of_range_is_refused(engine, count):
+    with pytest.raises(ArgumentError, match=f"count must be from 1 to 1000, not {count}"):
+        engine.lease(count=count)
 
 
 def test_many_are_leased_in_one_call(engine):

@@ -158,6 +158,30 @@ def test_it_says_how_many_triggers_to_send(scripts, clock):
     assert set(scripts.stored()["triggers"]) == {b"y-1", b"w-1", b"w-2"}
 
 
+def test_it_asks_for_no_more_triggers_than_items_came(scripts):
+    """A later call does not make up for what others have not sent."""
+    scripts.put("a", "a1", "a2")
+    assert scripts.put("a", "a3", triggers_most=3, items=1)[3:5] == [1, 3]
+
+
+@pytest.mark.parametrize("weight", ["0", "0.0009", "1e10", "inf", "nan", "0x10", "-1", "", "1 2"])
+def test_a_weight_that_is_none_refuses_the_whole_call(scripts, weight):
+    """Lua's tonumber would take some of these."""
+    reply = scripts.call("enqueue", "e", "a1", 1, 0, "", "a2", weight, 0, "")
+    assert [reply[0], *reply[6:]] == ["weight", b"a2", weight.encode()]
+    assert scripts.stored() == {}
+
+
+def test_a_repeated_call_on_a_queue_at_rest_leaves_nothing(scripts):
+    """Its items have come and gone; not even the layout number comes back."""
+    call = {"producer": "p2", "call": 7}
+    scripts.call("enqueue", "e", "a1", 1, 0, "", **call)
+    scripts.take("t")
+    scripts.call("ack", "t", item_id="a1")
+    scripts.call("enqueue", "e", "a1", 1, 0, "", **call)
+    assert scripts.redis_client.keys("vtrr:*") == [f"{scripts.keys['recent']}:p2".encode()]
+
+
 def test_a_repeated_call_sends_the_same_triggers(scripts):
     """The first reply was lost, so nobody has published them."""
     entries = ("a1", 1, 0, "", "a2", 1, 0, "", "a3", 1, 0, "")

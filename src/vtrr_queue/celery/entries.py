@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vtrr_queue.errors import ArgumentError, ArgumentTypeError, DuplicateItem, PayloadError
-from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem, OnDuplicate
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError, PayloadError
+from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem
 from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
@@ -127,16 +127,13 @@ def check_kwargs(argument: str, value: object) -> dict[str, Any]:
     return value
 
 
-def read_entries(
-    tasks: object, task_name: str, serializer: str, on_duplicate: OnDuplicate
-) -> list[NewItem]:
+def read_entries(tasks: object, task_name: str, serializer: str) -> list[NewItem]:
     """Check and serialise every entry of a ``task.queue`` call.
 
     Args:
         tasks: The caller's list of dicts.
         task_name: Celery task the items are for.
         serializer: kombu serialiser name.
-        on_duplicate: With ``"error"``, an id given twice is refused.
 
     Returns:
         One item an entry, in order.
@@ -145,19 +142,12 @@ def read_entries(
         ArgumentTypeError: A type is wrong.
         ArgumentError: A value is wrong.
         PayloadError: An entry cannot be serialised.
-        DuplicateItem: ``on_duplicate="error"`` and an id is given twice.
     """
     if not isinstance(tasks, list | tuple):
         raise ArgumentTypeError("tasks", tasks, "a list of dicts")
-    items = [
+    return [
         _read_entry(f"tasks[{at}]", entry, task_name, serializer) for at, entry in enumerate(tasks)
     ]
-    if on_duplicate == "error":
-        seen: set[str] = set()
-        twice = [i.item_id for i in items if i.item_id in seen or seen.add(i.item_id)]  # type: ignore[func-returns-value]
-        if twice:
-            raise DuplicateItem(twice)
-    return items
 
 
 def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> NewItem:

@@ -174,6 +174,7 @@ class Feed:
         taken = self._take(min(room, MOST_AT_ONCE))
         try:
             more = self._exchange(acks, taken)
+            taken = []
             for end in ended:
                 if end.fate not in {Fate.ACK, Fate.CANCELLED}:
                     self._settle(end)
@@ -274,33 +275,25 @@ class Feed:
 
     def _exchange(self, acks: list[Ended], taken: list[Permit | None]) -> bool:
         engine, budget = self.vtrr.engine, self.vtrr.budget
-        sends, reads = [], []
-        for end in acks:
-            call, read = engine.ack_call(end.lease.item_id, end.lease.token, budget=budget)
-            sends.append(call)
-            reads.append(read)
-        groups: list[list[Permit | None]] = [taken] if taken and taken[0] is None else [
-            [permit] for permit in taken]  # fmt: skip
-        for group in groups:
-            permit = group[0]
-            lease_call, lease_read = engine.lease_call(
+        pulled = bool(taken) and taken[0] is None
+        groups = [taken] if pulled else [[permit] for permit in taken]
+        acking = [engine.ack_call(e.lease.item_id, e.lease.token, budget=budget) for e in acks]
+        leasing = [
+            engine.lease_call(
                 count=len(group), holder=self.feeder.hostname, budget=budget,
-                trigger_id=permit.trigger_id if permit else "",
-            )  # fmt: skip
-            sends.append(lease_call)
-            reads.append(lease_read)  # type: ignore[arg-type]
-        if not sends:
-            return False
-        replies = engine.client.call_many(sends)
-        for end, read, reply in zip(acks, reads, replies, strict=False):
-            settled = read(reply)
+                trigger_id=group[0].trigger_id if group[0] else "",
+            )
+            for group in groups
+        ]  # fmt: skip
+        calls = [call for call, _ in (*acking, *leasing)]
+        replies = iter(engine.client.call_many(calls) if calls else ())
+        for end, (_, read_ack) in zip(acks, acking, strict=True):
+            settled = read_ack(next(replies))
             self.vtrr.send_triggers(settled.wake)
             self._forget(end, settled.held)
         more = False
-        for group, read, reply in zip(groups, reads[len(acks) :], replies[len(acks) :],
-                                      strict=True):  # fmt: skip
-            leased: Leased = read(reply)  # type: ignore[assignment]
-            more = self._leased(leased, group) or more
+        for group, (_, read_lease) in zip(groups, leasing, strict=True):
+            more = self._leased(read_lease(next(replies)), group) or more
         return more
 
     def _leased(self, leased: Leased, group: list[Permit | None]) -> bool:
@@ -325,8 +318,9 @@ class Feed:
             payload = decode(lease.body)
             name = self.vtrr.task_name
             if payload.task_name != name:
-                message = f"task {payload.task_name!r} is not the task of this queue ({name!r})"
-                raise UndecodablePayload(message)  # noqa: TRY301
+                why = f"task {payload.task_name!r} is not the task of this queue ({name!r})"
+                self.settle(lease, Fate.REJECTED, why)
+                return
             item = ItemMessage(lease, payload, self._accept, self)
             strategy = consumer.strategies[name]
             strategy(item, None, _ignore, _ignore, consumer.on_task_message)

@@ -32,7 +32,6 @@ UNSURE_SECONDS = 1.0
 LISTEN_SECONDS = 0.5
 """Longest sleep between two checks of what this process has to settle, s."""
 
-
 BLOCKED_SECONDS = 0.05
 """Pause between two tries to lease while plain tasks use every slot, s."""
 
@@ -48,6 +47,7 @@ class Keeper:
         self._feeder = feeder
         self._next_look: dict[str, float] = {}
         self._next_try = 0.0
+        self._ticks_here = False
         self._stopped = threading.Event()
         self._tick = threading.Event()
         self._thread: threading.Thread | None = None
@@ -68,8 +68,6 @@ class Keeper:
         """Run a tick in this thread: pools without an event loop."""
         self._ticks_here = True
         self._tick.set()
-
-    _ticks_here = False
 
     def expect(self, feed: Feed, wake: Wake) -> None:
         """Look again when the server said something becomes due."""
@@ -122,9 +120,10 @@ class Keeper:
                 self._look(feed)
 
     def _try_again(self, now: float) -> None:
-        if now >= self._next_try and (self._feeder.blocked or self._feeder.could_lease()):
+        if now >= self._next_try:
             self._next_try = now + BLOCKED_SECONDS
-            self._feeder.wake()
+            if self._feeder.could_lease():
+                self._feeder.wake()
 
     def _pause(self, feeds: list[Feed]) -> float:
         now, dues = time.monotonic(), [time.monotonic() + LISTEN_SECONDS]

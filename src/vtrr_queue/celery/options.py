@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from celery.app.task import Task
 
 from vtrr_queue.celery.entries import check_integer, check_kwargs, check_number
-from vtrr_queue.errors import ArgumentTypeError
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +38,21 @@ def check_options(options: Mapping[str, Any]) -> None:
     for option, value in options.items():
         if value is not None or option not in _MAY_BE_NONE:
             _CHECKS[option](option, value)
+
+
+def check_hard_limit(hard: float | None, lease_seconds: float) -> None:
+    """A process must be dead before its lease ends.
+
+    Args:
+        hard: Hard time limit, s.
+        lease_seconds: Lease of the queue, s.
+
+    Raises:
+        ArgumentError: The limit is not shorter than the lease.
+    """
+    if hard is not None and hard >= lease_seconds:
+        expected = f"less than lease_seconds ({lease_seconds:g}), or the item would run twice"
+        raise ArgumentError("time_limit", hard, expected)
 
 
 def _base(option: str, value: object) -> None:

@@ -17,7 +17,7 @@ from kombu.serialization import prepare_accept_content
 
 from vtrr_queue.celery import beat, entries
 from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
-from vtrr_queue.celery.options import check_options
+from vtrr_queue.celery.options import check_hard_limit, check_options
 from vtrr_queue.celery.task import FairTask, VTRRTask
 from vtrr_queue.celery.trigger import Publisher
 from vtrr_queue.celery.worker import install_step
@@ -152,7 +152,7 @@ class VTRRQueue:
         check_text("partition_key", partition_key, entries.PARTITION_MAX)
         check_choice("on_duplicate", on_duplicate, ("skip", "error"))
         celery_task = task.celery_task
-        items = entries.read_entries(tasks, task.name, celery_task.serializer, on_duplicate)
+        items = entries.read_entries(tasks, task.name, celery_task.serializer)
         if self.app.conf.task_always_eager:
             for item, entry in zip(items, tasks, strict=True):
                 celery_task.apply(entry.get("args"), entry.get("kwargs"), task_id=item.item_id)
@@ -295,11 +295,7 @@ class VTRRQueue:
         return tasks
 
     def _check_limits(self, soft: float | None, hard: float | None) -> None:
-        if hard is not None and hard >= self.lease_seconds:
-            raise ArgumentError(
-                "time_limit", hard,
-                f"less than lease_seconds ({self.lease_seconds:g}), or the item would run twice",
-            )  # fmt: skip
+        check_hard_limit(hard, self.lease_seconds)
         limits = [value for value in (soft, hard, self.lease_seconds) if value is not None]
         if any(a >= b for a, b in itertools.pairwise(limits)):
             shown = ["None" if limit is None else f"{limit:g}" for limit in (soft, hard)]

@@ -22,6 +22,7 @@ from vtrr_queue.celery.entries import (
     check_number,
     check_text,
 )
+from vtrr_queue.celery.options import check_hard_limit
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, VTRRError
 from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
@@ -307,8 +308,8 @@ def _limit(name: str, options: dict[str, Any], lease_seconds: float) -> float | 
     if options.get(name) is None:
         return None
     limit = check_number(name, options[name], 0, above=True)
-    if name == "time_limit" and limit >= lease_seconds:
-        raise ArgumentError(name, limit, f"less than lease_seconds ({lease_seconds:g})")
+    if name == "time_limit":
+        check_hard_limit(limit, lease_seconds)
     return limit
 
 

@@ -46,7 +46,6 @@ class Feeder:
         self.controller, self.consumer = controller, consumer
         self.app, self.hostname = consumer.app, consumer.hostname
         self._feeds: dict[str, Feed] = {}
-        self.blocked = False
         self._ticking = threading.RLock()
         self._depth = 0
         self._again = False
@@ -93,6 +92,12 @@ class Feeder:
         """
         wanted = self.accepting() and any(feed.wanting for feed in self.feeds)
         return wanted and self.free_slots() > 0
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a queue waits for a slot that a plain task uses."""
+        waits = any(feed.wanting for feed in self.feeds) and self.accepting()
+        return waits and _plain_tasks() > 0 >= self.free_slots()
 
     def wake(self) -> None:
         """Ask for a tick from any thread."""
@@ -179,10 +184,8 @@ class Feeder:
                 self._again = True
 
     def _notice_blocked(self) -> None:
-        """A queue waits for a slot that a plain task uses: nobody tells when that one ends."""
-        waits = any(feed.wanting for feed in self.feeds) and self.accepting()
-        before, self.blocked = self.blocked, waits and _plain_tasks() > 0 >= self.free_slots()
-        if self.blocked and not before:
+        """Nobody tells when the plain task in the way ends."""
+        if self.blocked:
             self.keeper.watch()
 
 

@@ -15,15 +15,17 @@
 -- @arg triggers_most int
 -- @arg triggers_timeout int ms
 -- @arg triggers_prefix str
+-- @arg items int items of the whole call, of which this may be a part
 -- @arg channel str wake channel, "" for none
 -- @rest entries item_id, weight, delay (ms), body
 -- @include now_ms
 -- @include check_schema
+-- @include is_weight
 -- @include record
 -- @include enter
 -- @include set_aside
 -- @include send_triggers
--- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"duplicate", echo, now, 0, 0, "", item_id...} | {"schema", echo, found}
+-- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"duplicate", echo, now, 0, 0, "", item_id...} | {"weight", echo, now, 0, 0, "", item_id, weight} | {"schema", echo, found}
 -- @cost O(entries)
 local found = check_schema()
 if found then
@@ -32,24 +34,25 @@ end
 local now, reply = now_ms(), {}
 local marker = RECENT .. ":" .. producer
 local last, known = string.match(redis.call("GET", marker) or "-1", "^(%S+) ?(.*)$")
-local replay = tonumber(last) >= call
-if replay and known ~= "" then
-  reply = cjson.decode(known)
+if tonumber(last) >= call then
+  reply = known ~= "" and cjson.decode(known) or reply
+  local sent, left = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 1, items)
+  return { "enqueued", echo, now, sent, left, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
 end
-
-if on_duplicate == "error" and not replay then
-  for at = entries, #ARGV, 4 do
-    if redis.call("HEXISTS", TASK, ARGV[at]) == 1 then
-      reply[#reply + 1] = ARGV[at]
-    end
+for at = entries, #ARGV, 4 do
+  if not is_weight(ARGV[at + 1]) then
+    return { "weight", echo, now, 0, 0, "", ARGV[at], ARGV[at + 1] }
   end
-  if #reply > 0 then
-    return { "duplicate", echo, now, 0, 0, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
+  if on_duplicate == "error" and redis.call("HEXISTS", TASK, ARGV[at]) == 1 then
+    reply[#reply + 1] = ARGV[at]
   end
+end
+if #reply > 0 then
+  return { "duplicate", echo, now, 0, 0, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
 end
 
 local ready, seen_dead = {}, redis.call("EXISTS", DEAD) == 1
-for at = replay and #ARGV + 1 or entries, #ARGV, 4 do
+for at = entries, #ARGV, 4 do
   local item_id, weight, delay = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   if redis.call("HSETNX", TASK, item_id, record(weight, 0, 0, partition, ARGV[at + 3])) == 0 then
     reply[#reply + 1] = item_id
@@ -73,5 +76,5 @@ redis.call("SET", marker, #reply > 0 and call .. " " .. cjson.encode(reply) or c
 if channel ~= "" then
   redis.call("PUBLISH", channel, #ready > 0 and "ready" or "later")
 end
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay and 1 or 0)
+local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 0, items)
 return { "enqueued", echo, now, triggers, backlog, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }

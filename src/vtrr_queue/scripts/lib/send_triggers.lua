@@ -1,9 +1,10 @@
 --- Enter the triggers that should be sent now into the ledger.
 -- Ids are prefix-1, prefix-2, ...; a repeated call (replay) reports what the first one entered.
+-- `wanted` bounds the number further: a call that enqueues asks for no more than it brought.
 -- @key triggers zset trigger id -> time sent (ms)
 -- @include waiting
 -- @return how many to send, how many items wait
-local function send_triggers(now, most, timeout, prefix, replay)
+local function send_triggers(now, most, timeout, prefix, replay, wanted)
   if most <= 0 then
     return 0, 0
   end
@@ -15,7 +16,7 @@ local function send_triggers(now, most, timeout, prefix, replay)
     return count, backlog
   end
   redis.call("ZREMRANGEBYSCORE", TRIGGERS, "-inf", now - timeout)
-  count = math.min(most - redis.call("ZCARD", TRIGGERS), backlog)
+  count = math.min(most - redis.call("ZCARD", TRIGGERS), wanted or backlog, backlog)
   for n = 1, count do
     redis.call("ZADD", TRIGGERS, now, prefix .. "-" .. n)
   end
