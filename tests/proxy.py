@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Literal, Self
 
 from tests.resp import command_name, frame_end, is_out_of_band
@@ -68,12 +67,7 @@ class Proxy:
         self._listen()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stopping.set()
         for thread in self._threads:
             thread.join(timeout=5)

@@ -5,11 +5,14 @@ Invariant: leases are so long by default that a rerun can't come from an expired
 
 import itertools
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import celery
 
-from tests.stage import Stage
+from tests.stage import DISPATCHES, Stage
 from tests.waiting import eventually
 from tests.workers import Worker
 from vtrr_queue.inspector import Inspector
@@ -19,6 +22,20 @@ CELERY = tuple(int(number) for number in celery.__version__.split(".")[:2])
 
 ACKED, RELEASED, TIMED_OUT = [0], [0, 0], [0, 1]
 """`vtrr_timeouts` of all runs of an item, by what became of its first lease."""
+
+
+STATIONS = list(itertools.product(("prefork", "threads", "solo"), DISPATCHES))
+"""Every pool in both dispatch modes."""
+
+
+@contextmanager
+def lasting_station(folder: Path, dispatch: str, pool: str) -> Iterator["Station"]:
+    """One worker for many tests; none of them may end it or cost it a slot."""
+    with Station(folder, dispatch, pool=pool) as opened:
+        worker = opened.worker
+        yield opened
+        assert opened.workers == [worker]
+        opened.check_slots()
 
 
 class Station(Stage):

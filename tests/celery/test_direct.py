@@ -23,15 +23,6 @@ def _stage(tmp_path_factory):
         yield stage
 
 
-@pytest.fixture
-def stage(_stage):
-    """The stage without what earlier tests left."""
-    _stage.clear()
-    yield _stage
-    for worker in list(_stage.workers):
-        _stage.end_worker(worker)
-
-
 def enqueue(stage, name, count, gate=None, **kwargs):
     entries = [{"args": [gate], "kwargs": kwargs} for _ in range(count)]
     return stage.app.tasks[name].queue("u", entries)

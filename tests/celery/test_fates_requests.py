@@ -1,32 +1,18 @@
 """What a run sees of its lease, which hooks it calls, and what can't become a run at all."""
 
-import itertools
-
 import pytest
 
-from tests.celery.station import ACKED, RELEASED, TIMED_OUT, Station
-from tests.stage import DISPATCHES
+from tests.celery.station import ACKED, RELEASED, STATIONS, TIMED_OUT, lasting_station
 from vtrr_queue.model import NewItem
 from vtrr_queue.payload import encode
-
-STATIONS = list(itertools.product(("prefork", "threads", "solo"), DISPATCHES))
 
 
 @pytest.fixture(scope="module", params=STATIONS, ids="-".join)
 def station(request, tmp_path_factory):
     """One worker for all tests."""
     pool, dispatch = request.param
-    with Station(tmp_path_factory.mktemp("requests"), dispatch, pool=pool) as opened:
-        worker = opened.worker
+    with lasting_station(tmp_path_factory.mktemp("requests"), dispatch, pool) as opened:
         yield opened
-        assert opened.workers == [worker]
-        opened.check_slots()
-
-
-@pytest.fixture(autouse=True)
-def _tidy(station):
-    yield
-    station.tidy()
 
 
 def test_a_run_knows_its_lease(station):

@@ -1,12 +1,9 @@
 """How a run ends decides the fate of its lease, pool by pool; the worker lives on."""
 
-import itertools
-
 import psutil
 import pytest
 
-from tests.celery.station import ACKED, RELEASED, TIMED_OUT, Station
-from tests.stage import DISPATCHES
+from tests.celery.station import ACKED, RELEASED, STATIONS, TIMED_OUT, lasting_station
 from vtrr_queue.celery.request import KILL_GRACE_SECONDS
 
 
@@ -18,25 +15,15 @@ def runs(pid):
         return False
 
 
-STATIONS = list(itertools.product(("prefork", "threads", "solo"), DISPATCHES))
 PREFORK, NOT_SOLO = STATIONS[:2], STATIONS[:4]
 
 
 @pytest.fixture(scope="module", params=STATIONS, ids="-".join)
 def station(request, tmp_path_factory):
-    """One worker for all rows; none of them may end it or cost it a slot."""
+    """One worker for all rows."""
     pool, dispatch = request.param
-    with Station(tmp_path_factory.mktemp("runs"), dispatch, pool=pool) as opened:
-        worker = opened.worker
+    with lasting_station(tmp_path_factory.mktemp("runs"), dispatch, pool) as opened:
         yield opened
-        assert opened.workers == [worker]
-        opened.check_slots()
-
-
-@pytest.fixture(autouse=True)
-def _tidy(station):
-    yield
-    station.tidy()
 
 
 @pytest.mark.parametrize(

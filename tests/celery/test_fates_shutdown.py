@@ -1,16 +1,13 @@
 """A worker that ends finishes its items or gives them back at once; nobody counts a timeout."""
 
-import itertools
 import signal
 
 import pytest
 
-from tests.celery.station import ACKED, CELERY, RELEASED, Station
-from tests.stage import DISPATCHES
+from tests.celery.station import ACKED, CELERY, RELEASED, STATIONS, Station
 from tests.waiting import eventually
 
 OLD = CELERY < (5, 5)
-STATIONS = list(itertools.product(("prefork", "threads", "solo"), DISPATCHES))
 
 ENDINGS = {
     "warm": lambda worker: worker.signal(signal.SIGTERM),
@@ -41,12 +38,6 @@ def station(request, tmp_path_factory):
     pool, dispatch = request.param
     with Station(tmp_path_factory.mktemp("shutdown"), dispatch, pool=pool) as opened:
         yield opened
-
-
-@pytest.fixture(autouse=True)
-def _tidy(station):
-    yield
-    station.tidy()
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -31,12 +31,6 @@ def station(request, tmp_path_factory):
         opened.wait_empty()
 
 
-@pytest.fixture(autouse=True)
-def _tidy(station):
-    yield
-    station.tidy()
-
-
 def wait_renewed(station, item_id):
     """Wait until a later run has made its lease last for a minute, and return the lease."""
 

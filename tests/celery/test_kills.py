@@ -21,12 +21,6 @@ def station(request, tmp_path_factory):
         yield opened
 
 
-@pytest.fixture(autouse=True)
-def _tidy(station):
-    yield
-    station.tidy()
-
-
 def kill(pid):
     os.kill(pid, signal.SIGKILL)
 

@@ -25,15 +25,6 @@ def _stage(tmp_path_factory):
 
 
 @pytest.fixture
-def stage(_stage):
-    """The stage without what earlier tests left."""
-    _stage.clear()
-    yield _stage
-    for worker in list(_stage.workers):
-        _stage.end_worker(worker)
-
-
-@pytest.fixture
 def broker(stage):
     """A client of the broker's database."""
     with stage.broker.client(decode_responses=True) as client:

@@ -1,7 +1,8 @@
-"""Engines of an empty queue, also behind a proxy."""
+"""Engines of an empty queue, also behind a proxy, and a database of release 0.2."""
 
 import pytest
 
+from tests.old_queue import convert, fill, state
 from tests.proxy import Proxy
 from tests.queues import audited_engine
 
@@ -16,3 +17,21 @@ def engine(redis_client):
 def proxy(server):
     with Proxy((server.host, server.port)) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def old(redis_client):
+    """A client of a database that 0.2 has filled."""
+    fill(redis_client)
+    return redis_client
+
+
+@pytest.fixture
+def reference(server):
+    """What an undisturbed conversion makes."""
+    with server.client() as client:
+        fill(client)
+        convert(client, 2)
+        found = state(client)
+        client.flushall()
+    return found

@@ -39,24 +39,6 @@ def engine(server):
         engine.client.close()
 
 
-@pytest.fixture
-def old(redis_client):
-    """A client of a database that 0.2 has filled."""
-    fill(redis_client)
-    return redis_client
-
-
-@pytest.fixture
-def reference(server):
-    """What an undisturbed conversion makes."""
-    with server.client() as client:
-        fill(client)
-        convert(client, 2)
-        found = state(client)
-        client.flushall()
-    return found
-
-
 # --- what a conversion keeps -----------------------------------------------------------
 
 

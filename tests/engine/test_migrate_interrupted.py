@@ -17,36 +17,9 @@ from tests.old_queue import (
     state,
     stop_after,
 )
-from vtrr_queue.engine import Engine
 from vtrr_queue.errors import SchemaMismatch
 from vtrr_queue.migrate.conversion import Migration
 from vtrr_queue.migrate.survey import MigrationRefused
-
-
-@pytest.fixture
-def engine(server):
-    with server.client() as client:
-        engine = Engine(client, NAME)
-        yield engine
-        engine.client.close()
-
-
-@pytest.fixture
-def old(redis_client):
-    """A client of a database that 0.2 has filled."""
-    fill(redis_client)
-    return redis_client
-
-
-@pytest.fixture
-def reference(server):
-    """What an undisturbed conversion makes."""
-    with server.client() as client:
-        fill(client)
-        convert(client, 2)
-        found = state(client)
-        client.flushall()
-    return found
 
 
 class Killed(BaseException):

@@ -1,0 +1,20 @@
+"""Fixtures of the tests with real workers."""
+
+import pytest
+
+
+@pytest.fixture
+def stage(_stage):
+    """The stage without what earlier tests left."""
+    _stage.clear()
+    yield _stage
+    for worker in list(_stage.workers):
+        _stage.end_worker(worker)
+
+
+@pytest.fixture(autouse=True)
+def _tidy(request):
+    """A station shared by many tests lets go of what one of them still holds."""
+    yield
+    if "station" in request.fixturenames:
+        request.getfixturevalue("station").tidy()
