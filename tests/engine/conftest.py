@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.old_queue import convert, fill, state
+from tests.old_queue import NAME, convert, fill, state
 from tests.proxy import Proxy
 from tests.queues import audited_engine
+from vtrr_queue.engine import Engine
 
 
 @pytest.fixture
@@ -17,6 +18,15 @@ def engine(redis_client):
 def proxy(server):
     with Proxy((server.host, server.port)) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def old_engine(server):
+    """An engine on the name that release 0.2 used; it need not be able to work."""
+    with server.client() as client:
+        engine = Engine(client, NAME)
+        yield engine
+        engine.client.close()
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from tests.old_queue import (
     stop_after,
 )
 from tests.stored import stored
-from vtrr_queue.engine import Engine
 from vtrr_queue.errors import SchemaMismatch
 from vtrr_queue.inspector import Inspector
 from vtrr_queue.migrate.survey import MigrationRefused
@@ -32,11 +31,8 @@ from vtrr_queue.payload import decode
 
 
 @pytest.fixture
-def engine(server):
-    with server.client() as client:
-        engine = Engine(client, NAME)
-        yield engine
-        engine.client.close()
+def engine(old_engine):
+    return old_engine
 
 
 # --- what a conversion keeps -----------------------------------------------------------

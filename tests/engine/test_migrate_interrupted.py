@@ -88,14 +88,14 @@ def refused_or_done(client, engine, reference):
 
 @pytest.mark.parametrize("mode", ["before", "cut", "after"])
 def test_killed_at_any_command_and_started_again_it_loses_and_doubles_nothing(
-    server, redis_client, engine, reference, mode
+    server, redis_client, old_engine, reference, mode
 ):
     after, ended = 0, False
     while not ended:
         redis_client.flushall()
         fill(redis_client)
         ended = Fuse(server, after, mode).convert(batch=2)
-        assert refused_or_done(redis_client, engine, reference)
+        assert refused_or_done(redis_client, old_engine, reference)
         convert(redis_client, 2)
         assert state(redis_client) == reference
         after += 1
