@@ -13,6 +13,9 @@ ReclaimPosition = Literal["back", "front"]
 WEIGHT_MIN, WEIGHT_MAX = 0.001, 1e9
 """Accepted weights; scripts check them again."""
 
+LONGEST_SECONDS = 1e8
+"""Longest time a setting may say, s: three years."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
@@ -146,6 +149,39 @@ class TriggerBudget:
 
     max_outstanding: int = 0
     timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterRules:
+    """When an item becomes a dead letter by itself, and which letters are kept.
+
+    Attributes:
+        max_timeouts: Leases of an item that may time out: the last of them makes it a dead
+            letter; None for no end.
+        max_letters: Most letters kept; the oldest go first.
+        max_age_seconds: Longest a letter is kept, s.
+
+    Raises:
+        ArgumentError: A value is out of range.
+    """
+
+    max_timeouts: int | None = None
+    max_letters: int = 10_000
+    max_age_seconds: float = 30 * 86_400
+
+    def __post_init__(self) -> None:
+        if self.max_timeouts is not None and self.max_timeouts < 1:
+            raise ArgumentError("max_timeouts", self.max_timeouts, "at least 1, or None")
+        if self.max_letters < 1:
+            raise ArgumentError("max_letters", self.max_letters, "at least 1")
+        if not 0 < self.max_age_seconds <= LONGEST_SECONDS:
+            expected = f"above 0 and at most {LONGEST_SECONDS:g}"
+            raise ArgumentError("max_age_seconds", self.max_age_seconds, expected)
+
+    @property
+    def text(self) -> str:
+        """As scripts read them: "max-timeouts max-letters max-age-ms", 0 for no end."""
+        return f"{self.max_timeouts or 0} {self.max_letters} {round(self.max_age_seconds * 1000)}"
 
 
 @dataclass(frozen=True, slots=True)

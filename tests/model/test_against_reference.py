@@ -58,7 +58,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         tokens = random.Random(0)
         fake = SimpleNamespace(token_hex=lambda size: tokens.randbytes(size).hex())
-        self.patch.setattr("vtrr_queue.engine.secrets", fake)
+        self.patch.setattr("vtrr_queue.engine.serving.secrets", fake)
 
     @initialize(position=st.sampled_from(("back", "front")))
     def start(self, position):

@@ -16,6 +16,8 @@ from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from vtrr_queue.celery.settings import HoldRules
+
 RETRIES_MAX = 1_000_000
 
 
@@ -40,18 +42,21 @@ def check_options(options: Mapping[str, Any]) -> None:
             _CHECKS[option](option, value)
 
 
-def check_hard_limit(hard: float | None, lease_seconds: float) -> None:
+def check_hard_limit(hard: float | None, hold: HoldRules) -> None:
     """A process must be dead before its lease ends.
 
     Args:
         hard: Hard time limit, s.
-        lease_seconds: Lease of the queue, s.
+        hold: How long a worker may hold an item.
 
     Raises:
-        ArgumentError: The limit is not shorter than the lease.
+        ArgumentError: The limit is not shorter than the lease, or than ``max_runtime`` when the
+            lease is renewed.
     """
-    if hard is not None and hard >= lease_seconds:
-        expected = f"less than lease_seconds ({lease_seconds:g}), or the item would run twice"
+    longest = hold.longest_run
+    if hard is not None and longest is not None and hard >= longest:
+        name = "lease_seconds" if hold.heartbeat_seconds is None else "max_runtime"
+        expected = f"less than {name} ({longest:g}), or the item would run twice"
         raise ArgumentError("time_limit", hard, expected)
 
 

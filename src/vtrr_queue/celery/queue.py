@@ -18,6 +18,7 @@ from kombu.serialization import prepare_accept_content
 from vtrr_queue.celery import beat, entries
 from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
 from vtrr_queue.celery.options import check_hard_limit, check_options
+from vtrr_queue.celery.settings import OnFailure, OnLeaseLost, check_dead_letters, check_hold
 from vtrr_queue.celery.task import FairTask, VTRRTask
 from vtrr_queue.celery.trigger import Publisher
 from vtrr_queue.celery.worker import install_step
@@ -68,6 +69,18 @@ class VTRRQueue:
             workers that consume ``celery_queue`` pull items themselves.
         trigger_timeout: Age after which a trigger counts as lost and is sent again, s.
         socket_timeout: Bound on connecting to Redis and on one reply, s.
+        heartbeat: Renew the lease while the function runs: True for every third of the lease, or
+            the pause between two renewals, s. Then ``lease_seconds=30`` is sane and a task may
+            run for any time.
+        max_runtime: With a heartbeat, stop renewing a run of this age, s; None for no end.
+        on_lease_lost: ``"continue"`` lets a run whose lease is gone go on (its ack is refused),
+            ``"terminate"`` stops it as ``revoke(terminate=True)`` would.
+        max_timeouts: Runs of an item that may be lost (killed, out of time, lease expired); the
+            last of them makes it a dead letter. None for no end.
+        on_failure: What an exception does with an item: ``"drop"`` it, or keep it as a dead letter
+            (``"dead"``).
+        max_dead_letters: Most dead letters kept; the oldest go first.
+        dead_letter_seconds: Longest a dead letter is kept, s.
 
     Raises:
         ArgumentError: A value is wrong; it names the argument.
@@ -89,6 +102,13 @@ class VTRRQueue:
         dispatch: str = "trigger",
         trigger_timeout: float = 60,
         socket_timeout: float = 2.0,
+        heartbeat: bool | float = False,
+        max_runtime: float | None = None,
+        on_lease_lost: OnLeaseLost = "continue",
+        max_timeouts: int | None = None,
+        on_failure: OnFailure = "drop",
+        max_dead_letters: int = 10_000,
+        dead_letter_seconds: float = 30 * 86_400,
     ) -> None:
         if not isinstance(celery_app, Celery):
             raise ArgumentTypeError("celery_app", celery_app, "a Celery app")
@@ -99,7 +119,9 @@ class VTRRQueue:
         self.celery_queue = check_text("celery_queue", celery_queue, NAME_MAX)
         self.max_concurrency = check_integer("max_concurrency", max_concurrency, 1,
                                              MAX_CONCURRENCY_MAX)  # fmt: skip
-        self.lease_seconds = check_number("lease_seconds", lease_seconds, 0.001, 1e8)
+        self.hold = check_hold(lease_seconds, heartbeat, max_runtime, on_lease_lost)
+        self.lease_seconds = self.hold.lease_seconds
+        self.on_failure = check_choice("on_failure", on_failure, ("drop", "dead"))
         self.reclaim_interval = (
             None if reclaim_interval is None
             else check_number("reclaim_interval", reclaim_interval, 0, 1e8, above=True)
@@ -116,6 +138,7 @@ class VTRRQueue:
             redis_client, name, lease_seconds=self.lease_seconds,
             reclaim_position=reclaim_position, wake=self.dispatch == "direct",
             socket_timeout=check_number("socket_timeout", socket_timeout, 0.01, 1e4),
+            dead_letters=check_dead_letters(max_timeouts, max_dead_letters, dead_letter_seconds),
         )  # fmt: skip
         self.trigger_name = f"vtrr_queue.trigger.{name}"
         self.reclaim_name = f"vtrr_queue.reclaim.{name}"
@@ -295,15 +318,18 @@ class VTRRQueue:
         return tasks
 
     def _check_limits(self, soft: float | None, hard: float | None) -> None:
-        check_hard_limit(hard, self.lease_seconds)
-        limits = [value for value in (soft, hard, self.lease_seconds) if value is not None]
+        check_hard_limit(hard, self.hold)
+        shown = {"soft_time_limit": soft, "time_limit": hard, "lease_seconds": self.lease_seconds}
+        if self.hold.heartbeat_seconds is not None:  # a renewed lease has no end, or this one
+            del shown["lease_seconds"]
+            shown |= {"max_runtime": self.hold.max_runtime} if self.hold.max_runtime else {}
+        limits = [value for value in shown.values() if value is not None]
         if any(a >= b for a, b in itertools.pairwise(limits)):
-            shown = ["None" if limit is None else f"{limit:g}" for limit in (soft, hard)]
-            warnings.warn(
-                f"queue {self.name!r}: soft_time_limit ({shown[0]}) < time_limit ({shown[1]}) < "
-                f"lease_seconds ({self.lease_seconds:g}) does not hold",
-                UserWarning, stacklevel=4,
-            )  # fmt: skip
+            order = " < ".join(
+                f"{name} ({'None' if value is None else format(value, 'g')})"
+                for name, value in shown.items()
+            )
+            warnings.warn(f"queue {self.name!r}: {order} does not hold", UserWarning, stacklevel=4)
 
     def _install(self) -> None:
         queues = cast("dict[str, VTRRQueue]", self.app.__dict__.setdefault("vtrr_queues", {}))

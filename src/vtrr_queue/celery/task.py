@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from celery.result import AsyncResult
 
     from vtrr_queue.celery.queue import VTRRQueue
+    from vtrr_queue.celery.settings import HoldRules
 
 logger = get_logger(__name__)
 
@@ -127,7 +128,7 @@ class FairTask:
             return result
         embed = {"callbacks": _listed(link), "errbacks": _listed(link_error),
                  "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
-        headers = _headers(shadow, options, self.vtrr_queue.lease_seconds)
+        headers = _headers(shadow, options, self.vtrr_queue.hold)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
@@ -283,7 +284,7 @@ def _listed(value: Any) -> list[Any] | None:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _headers(shadow: str | None, options: dict[str, Any], lease_seconds: float) -> dict[str, Any]:
+def _headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -> dict[str, Any]:
     given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
     given |= check_kwargs("headers", options.get("headers") or {})
     given = {key: value for key, value in given.items() if not key.startswith("vtrr_")}
@@ -293,7 +294,7 @@ def _headers(shadow: str | None, options: dict[str, Any], lease_seconds: float) 
         given["group"] = options["group_id"]
     if shadow:
         given["shadow"] = shadow
-    limits = [_limit(name, options, lease_seconds) for name in ("time_limit", "soft_time_limit")]
+    limits = [_limit(name, options, hold) for name in ("time_limit", "soft_time_limit")]
     if any(limits):
         given["timelimit"] = limits
     parent = get_current_worker_task()
@@ -303,13 +304,13 @@ def _headers(shadow: str | None, options: dict[str, Any], lease_seconds: float) 
     return given
 
 
-def _limit(name: str, options: dict[str, Any], lease_seconds: float) -> float | None:
+def _limit(name: str, options: dict[str, Any], hold: HoldRules) -> float | None:
     """A time limit of one call; a bad one would end every worker that takes the item."""
     if options.get(name) is None:
         return None
     limit = check_number(name, options[name], 0, above=True)
     if name == "time_limit":
-        check_hard_limit(limit, lease_seconds)
+        check_hard_limit(limit, hold)
     return limit
 
 

@@ -1,47 +1,17 @@
-"""One method a script: the only writer of Redis, usable without Celery.
-
-Invariant: every method may be repeated after a lost reply without effect, because ids, tokens
-and call numbers are made here and not by the server.
-"""
+"""Leases and what ends them: lease, ack, renew, release, retry, bury, reclaim."""
 
 from __future__ import annotations
 
-import math
 import secrets
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from vtrr_queue.client import ATTEMPTS, Producers, ScriptClient
-from vtrr_queue.errors import (
-    ArgumentError,
-    DuplicateItem,
-    EnqueueInterrupted,
-    LeaseLost,
-    Refused,
-    SchemaMismatch,
-    Unavailable,
-)
-from vtrr_queue.keys import SCHEMA, QueueKeys
-from vtrr_queue.model import (
-    Enqueued,
-    Leased,
-    NewItem,
-    OnDuplicate,
-    Reclaimed,
-    ReclaimPosition,
-    Settled,
-    TriggerBudget,
-)
-from vtrr_queue.records import (
-    CHUNK_ITEMS,
-    chunks_of,
-    format_number,
-    read_lease,
-    read_wake,
-    trigger_arguments,
-)
+from vtrr_queue.client import ATTEMPTS
+from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
+from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
+from vtrr_queue.model import Leased, Reclaimed, ReclaimPosition, Settled, TriggerBudget
+from vtrr_queue.records import read_lease, read_wake, trigger_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,94 +24,9 @@ RECLAIM_BATCH = 100
 MOST_LEASES = 1000
 """Most items one lease script gives."""
 
-NO_TRIGGERS = TriggerBudget()
 
-
-class Engine:
-    """The fair queue of one name.
-
-    Args:
-        redis_client: A ``redis.Redis``; its settings are cloned, it is not used itself.
-        name: Queue name, the namespace of all keys.
-        lease_seconds: How long a lease lasts, server clock, 1 ms steps.
-        reclaim_position: Where an expired item goes in its partition.
-        socket_timeout: Bound on connecting and on one reply, s.
-        wake: Publish a hint when something becomes servable (direct dispatch); a hint that
-            something will become due is always published.
-    """
-
-    def __init__(
-        self,
-        redis_client: object,
-        name: str,
-        *,
-        lease_seconds: float = 3900,
-        reclaim_position: ReclaimPosition = "back",
-        socket_timeout: float = 2.0,
-        wake: bool = False,
-    ) -> None:
-        self.keys = QueueKeys(name)
-        self.client = ScriptClient(redis_client, self.keys.declared, socket_timeout)
-        if not 0 < lease_seconds < math.inf:
-            raise ArgumentError("lease_seconds", lease_seconds, "a finite number above 0")
-        self.lease_ms = max(1, round(lease_seconds * 1000))
-        self.reclaim_position = reclaim_position
-        self._later_channel = self.keys.wake_channel
-        self._ready_channel = self._later_channel if wake else ""
-        self._producers = Producers()
-
-    def enqueue(
-        self,
-        partition: str,
-        items: Sequence[NewItem],
-        *,
-        on_duplicate: OnDuplicate = "skip",
-        budget: TriggerBudget = NO_TRIGGERS,
-    ) -> Enqueued:
-        """Store items of one partition, oldest first.
-
-        Args:
-            partition: Whose items they are.
-            items: In the order in which they are to run.
-            on_duplicate: ``"skip"`` leaves known ids alone, ``"error"`` refuses the whole call.
-            budget: How many triggers may stand.
-
-        Returns:
-            All ids, those that were known already, and the triggers to publish.
-
-        Raises:
-            DuplicateItem: ``on_duplicate="error"`` and an id is known or comes twice.
-            EnqueueInterrupted: Redis failed after some chunks were stored.
-            Unavailable: Redis did not answer; enqueuing the same ids again is safe.
-            SchemaMismatch: The keys belong to another layout.
-
-        Source:
-            ``scripts/enqueue.lua``.
-        """
-        chunks = chunks_of(items)
-        ids = [item.item_id for item in items]
-        if on_duplicate == "error":
-            known = [item_id for item_id, times in Counter(ids).items() if times > 1]
-            if len(chunks) > 1:
-                known += self.known(ids)
-            if known:
-                raise DuplicateItem(known)
-        duplicates: list[str] = []
-        reply: Reply = ["enqueued", b"", 0, 0, 0, b""]
-        done = 0
-        triggers = trigger_arguments(budget)
-        for chunk in chunks:
-            last = done + len(chunk) == len(items)
-            sends = triggers if last else trigger_arguments(NO_TRIGGERS)
-            try:
-                reply = self._enqueue_chunk(partition, chunk, on_duplicate, (*sends, len(items)))
-            except (Unavailable, Refused) as exc:
-                if done:
-                    raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
-                raise
-            duplicates += [item_id.decode() for item_id in reply[6:]]
-            done += len(chunk)
-        return Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[2]))
+class Serving(EngineBase):
+    """What workers call."""
 
     def lease(
         self,
@@ -352,45 +237,6 @@ class Engine:
             echo = secrets.token_hex(8)
             self._check(self.client.call("forget_triggers", echo, lambda _: trigger_ids))
 
-    def known(self, item_ids: Sequence[str]) -> list[str]:
-        """Which of these ids are waiting or running, in the given order."""
-        asked = [("HEXISTS", self.keys["task"], item_id) for item_id in item_ids]
-        hits: list[Any] = []
-        for at in range(0, len(asked), CHUNK_ITEMS):
-            hits += self.client.read(*asked[at : at + CHUNK_ITEMS])
-        return [item_id for item_id, hit in zip(item_ids, hits, strict=True) if hit]
-
-    def _enqueue_chunk(
-        self,
-        partition: str,
-        chunk: Sequence[NewItem],
-        on_duplicate: OnDuplicate,
-        triggers: tuple[int, int, str, int],
-    ) -> Reply:
-        remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
-        later = any(item.delay_ms for item in chunk)
-        channel = self._later_channel if later else self._ready_channel
-        rest: list[Any] = [remember_ms, partition, on_duplicate, *triggers, channel]
-        for item in chunk:
-            rest += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
-        with self._producers.take() as (producer, number):
-            echo = f"{producer}:{number}"
-            reply = self.client.call("enqueue", echo, lambda _: (producer, number, *rest))
-        if self._check(reply)[0] == "duplicate":
-            raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
-        if reply[0] == "weight":
-            raise ArgumentError(f"weight of {reply[6].decode()!r}", reply[7], "0.001 to 1e9")
-        return reply
-
     def _reclaim_call(self, triggers: tuple[int, int, str]) -> Callable[[int], Sequence[Any]]:
         rest = (RECLAIM_BATCH, self.reclaim_position, *triggers, self._ready_channel)
         return lambda attempt: (attempt, *rest)
-
-    def _settled(self, reply: Reply, status: str, prefix: str) -> Settled:
-        self._check(reply)
-        return Settled(reply[0] == status, read_wake(reply, prefix))
-
-    def _check(self, reply: Reply) -> Reply:
-        if reply[0] == "schema":
-            raise SchemaMismatch(reply[2].decode(), SCHEMA, self.keys.prefix)
-        return reply

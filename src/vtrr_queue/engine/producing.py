@@ -1,0 +1,116 @@
+"""Storing items: enqueue, in chunks that do not block the server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from vtrr_queue.client import ATTEMPTS
+from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
+from vtrr_queue.errors import (
+    ArgumentError,
+    DuplicateItem,
+    EnqueueInterrupted,
+    Refused,
+    Unavailable,
+)
+from vtrr_queue.model import Enqueued, NewItem, OnDuplicate, TriggerBudget
+from vtrr_queue.records import (
+    CHUNK_ITEMS,
+    chunks_of,
+    format_number,
+    read_wake,
+    trigger_arguments,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtrr_queue.client import Reply
+
+
+class Producing(EngineBase):
+    """What producers call."""
+
+    def enqueue(
+        self,
+        partition: str,
+        items: Sequence[NewItem],
+        *,
+        on_duplicate: OnDuplicate = "skip",
+        budget: TriggerBudget = NO_TRIGGERS,
+    ) -> Enqueued:
+        """Store items of one partition, oldest first.
+
+        Args:
+            partition: Whose items they are.
+            items: In the order in which they are to run.
+            on_duplicate: ``"skip"`` leaves known ids alone, ``"error"`` refuses the whole call.
+            budget: How many triggers may stand.
+
+        Returns:
+            All ids, those that were known already, and the triggers to publish.
+
+        Raises:
+            DuplicateItem: ``on_duplicate="error"`` and an id is known or comes twice.
+            EnqueueInterrupted: Redis failed after some chunks were stored.
+            Unavailable: Redis did not answer; enqueuing the same ids again is safe.
+            SchemaMismatch: The keys belong to another layout.
+
+        Source:
+            ``scripts/enqueue.lua``.
+        """
+        chunks = chunks_of(items)
+        ids = [item.item_id for item in items]
+        if on_duplicate == "error":
+            known = [item_id for item_id, times in Counter(ids).items() if times > 1]
+            if len(chunks) > 1:
+                known += self.known(ids)
+            if known:
+                raise DuplicateItem(known)
+        duplicates: list[str] = []
+        reply: Reply = ["enqueued", b"", 0, 0, 0, b""]
+        done = 0
+        triggers = trigger_arguments(budget)
+        for chunk in chunks:
+            last = done + len(chunk) == len(items)
+            sends = triggers if last else trigger_arguments(NO_TRIGGERS)
+            try:
+                reply = self._enqueue_chunk(partition, chunk, on_duplicate, (*sends, len(items)))
+            except (Unavailable, Refused) as exc:
+                if done:
+                    raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
+                raise
+            duplicates += [item_id.decode() for item_id in reply[6:]]
+            done += len(chunk)
+        return Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[2]))
+
+    def known(self, item_ids: Sequence[str]) -> list[str]:
+        """Which of these ids are waiting or running, in the given order."""
+        asked = [("HEXISTS", self.keys["task"], item_id) for item_id in item_ids]
+        hits: list[Any] = []
+        for at in range(0, len(asked), CHUNK_ITEMS):
+            hits += self.client.read(*asked[at : at + CHUNK_ITEMS])
+        return [item_id for item_id, hit in zip(item_ids, hits, strict=True) if hit]
+
+    def _enqueue_chunk(
+        self,
+        partition: str,
+        chunk: Sequence[NewItem],
+        on_duplicate: OnDuplicate,
+        triggers: tuple[int, int, str, int],
+    ) -> Reply:
+        remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
+        later = any(item.delay_ms for item in chunk)
+        channel = self._later_channel if later else self._ready_channel
+        rest: list[Any] = [remember_ms, partition, on_duplicate, *triggers, channel]
+        for item in chunk:
+            rest += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
+        with self._producers.take() as (producer, number):
+            echo = f"{producer}:{number}"
+            reply = self.client.call("enqueue", echo, lambda _: (producer, number, *rest))
+        if self._check(reply)[0] == "duplicate":
+            raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
+        if reply[0] == "weight":
+            raise ArgumentError(f"weight of {reply[6].decode()!r}", reply[7], "0.001 to 1e9")
+        return reply
