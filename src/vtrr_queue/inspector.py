@@ -12,14 +12,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vtrr_queue.dead import DeadLetters
 from vtrr_queue.keys import SCHEDULING_KEYS, SCHEMA
-from vtrr_queue.model import WEIGHT_MAX, DeadLetter
+from vtrr_queue.model import WEIGHT_MAX
 from vtrr_queue.records import read_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vtrr_queue.engine import Engine
+    from vtrr_queue.model import DeadLetter
 
 SCAN_COUNT = 1000
 """Keys that one SCAN looks at, about 0.1 ms of the server."""
@@ -95,6 +97,7 @@ class Inspector:
 
     def __init__(self, engine: Engine) -> None:
         self.client, self.keys = engine.client, engine.keys
+        self._dead = DeadLetters(engine)
 
     def depth(self) -> Depth:
         """Count what waits, runs and is dead."""
@@ -154,12 +157,7 @@ class Inspector:
         Args:
             limit: Most letters to return.
         """
-        (item_ids,) = self._at_once(("ZREVRANGE", self.keys["dead_index"], 0, limit - 1))
-        if not item_ids:
-            return []
-        (texts,) = self._at_once(("HMGET", self.keys["dead"], *item_ids))
-        letters = zip(item_ids, texts, strict=True)
-        return [read_dead_letter(item_id, text) for item_id, text in letters if text]
+        return self._dead.latest(limit)
 
     def audit(self, largest_charge: float = WEIGHT_MAX) -> list[str]:
         """Check the design's invariants on what is stored.
@@ -262,16 +260,6 @@ def read_held_lease(token: bytes, text: bytes) -> HeldLease:
         item_id=rest[:middle].decode(), token=token.decode(),
         partition=rest[middle:last].decode(), holder=rest[last:].decode(),
         started_at_ms=int(start), expires_at_ms=int(expiry), charge=float(charge),
-    )  # fmt: skip
-
-
-def read_dead_letter(item_id: bytes, text: bytes) -> DeadLetter:
-    """Take a dead letter apart, see ``scripts/bury.lua``."""
-    died_at, length, rest = text.split(b" ", 2)
-    partition, weight, timeouts, retries, body = read_record(rest[int(length) :])
-    return DeadLetter(
-        item_id=item_id.decode(), partition=partition, reason=rest[: int(length)].decode(),
-        died_at_ms=int(died_at), timeouts=timeouts, retries=retries, weight=weight, body=body,
     )  # fmt: skip
 
 

@@ -119,10 +119,12 @@ class Settled:
     Attributes:
         held: Whether the lease was still held, so that the call took effect.
         wake: Triggers to publish.
+        dead: Whether the item is a dead letter now.
     """
 
     held: bool
     wake: Wake
+    dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +132,14 @@ class Reclaimed:
     """Result of a reclaim.
 
     Attributes:
-        count: Leases that had expired and were put back.
+        count: Leases that had expired.
         wake: Triggers to publish.
+        died: How many of their items are dead letters now; the others were put back.
     """
 
     count: int
     wake: Wake
+    died: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +196,14 @@ class DeadLetter:
         item_id: The item.
         partition: Its partition.
         reason: Why it is here.
-        died_at_ms: When, server clock.
-        timeouts: Leases that expired.
+        died_at_ms: When, server clock, ms since the epoch.
+        timeouts: Runs that were lost.
         retries: Celery retries.
         weight: Weight of the item.
         body: Opaque bytes as enqueued.
+        exception: ``repr`` of the exception that ended the last run, or empty.
+        traceback: Its traceback, or empty.
+        started_at_ms: Start of the last run, server clock; None when not known.
     """
 
     item_id: str
@@ -207,3 +214,6 @@ class DeadLetter:
     retries: int
     weight: float
     body: bytes = field(repr=False)
+    exception: str = ""
+    traceback: str = field(default="", repr=False)
+    started_at_ms: int | None = None

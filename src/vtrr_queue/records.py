@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from vtrr_queue.model import Lease, NewItem, TriggerBudget, Wake
+from vtrr_queue.model import DeadLetter, Lease, NewItem, TriggerBudget, Wake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,29 @@ def read_record(record: bytes) -> tuple[str, float, int, int, bytes]:
     weight, timeouts, retries, length, rest = record.split(b" ", 4)
     at = int(length)
     return rest[:at].decode(), float(weight), int(timeouts), int(retries), rest[at:]
+
+
+REASON_MAX, EXCEPTION_MAX, TRACEBACK_MAX = 1_000, 4_000, 20_000
+"""Longest texts a dead letter keeps, characters; of a traceback the end."""
+
+
+def format_note(reason: str, exception: str, traceback: str) -> bytes:
+    """Why an item died, as ``scripts/lib/make_letter.lua`` keeps it."""
+    texts = (reason[:REASON_MAX], exception[:EXCEPTION_MAX], traceback[-TRACEBACK_MAX:])
+    return "\0".join(text.replace("\0", " ") for text in texts).encode("utf-8", "replace")
+
+
+def read_dead_letter(item_id: bytes, text: bytes) -> DeadLetter:
+    """Take a dead letter apart, see ``scripts/lib/make_letter.lua``."""
+    died_at, length, rest = text.split(b" ", 2)
+    partition, weight, timeouts, retries, body = read_record(rest[int(length) :])
+    note = rest[: int(length)].decode("utf-8", "replace").split("\0")
+    reason, exception, traceback, started = (note + [""] * 3)[:4]
+    return DeadLetter(
+        item_id=item_id.decode(), partition=partition, reason=reason, exception=exception,
+        traceback=traceback, started_at_ms=int(started) if started else None,
+        died_at_ms=int(died_at), timeouts=timeouts, retries=retries, weight=weight, body=body,
+    )  # fmt: skip
 
 
 def trigger_arguments(budget: TriggerBudget) -> tuple[int, int, str]:

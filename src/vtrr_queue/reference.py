@@ -31,8 +31,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter, deque
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
+
+from vtrr_queue.scores import Scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +48,6 @@ REBASE_AT = 1e12
 """Clock beyond which all tags are moved back, so that doubles stay exact."""
 
 Position = Literal["back", "front"]
-Score = TypeVar("Score", float, tuple[int, int])
 
 
 @dataclass(slots=True)
@@ -94,46 +94,6 @@ class Burial:
     died_at_ms: int
 
 
-class Scores(Generic[Score]):
-    """Member -> score, least first, ties by member: a sorted set."""
-
-    def __init__(self) -> None:
-        self.scores: dict[str, Score] = {}
-        self._heap: list[tuple[Score, str]] = []
-
-    def __contains__(self, member: str) -> bool:
-        return member in self.scores
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def set(self, member: str, score: Score) -> None:
-        """Add a member or give it another score."""
-        self.scores[member] = score
-        heappush(self._heap, (score, member))
-
-    def drop(self, member: str) -> Score | None:
-        """Remove a member; its score, or None when it was not there."""
-        return self.scores.pop(member, None)
-
-    def least(self) -> tuple[Score, str] | None:
-        """The member in front and its score."""
-        while self._heap:
-            score, member = self._heap[0]
-            if self.scores.get(member) == score:
-                return score, member
-            heappop(self._heap)
-        return None
-
-    def take(self, most_score: Score, most: int | None = None) -> list[str]:
-        """Remove the members up to a score, at most so many, in order."""
-        taken: list[str] = []
-        while (first := self.least()) and first[0] <= most_score and len(taken) != most:
-            del self.scores[first[1]]
-            taken.append(first[1])
-        return taken
-
-
 class ReferenceScheduler:
     """One fair queue in memory.
 
@@ -143,6 +103,7 @@ class ReferenceScheduler:
         lease_ms: How long a lease lasts, ms.
         reclaim_position: Where an expired item goes in its partition.
         rebase_at: Clock beyond which tags are moved back.
+        max_timeouts: Lost runs that make an item a dead letter; None for no end.
 
     Attributes:
         queue: Partition -> start tag, exactly the partitions with something waiting.
@@ -162,10 +123,12 @@ class ReferenceScheduler:
         lease_ms: int = 3_900_000,
         reclaim_position: Position = "back",
         rebase_at: float = REBASE_AT,
+        max_timeouts: int | None = None,
     ) -> None:
         self.lease_ms = lease_ms
         self.reclaim_position = reclaim_position
         self.rebase_at = rebase_at
+        self.max_timeouts = max_timeouts
         self.now_ms = 0
         self.current_virtual_time = 0.0
         self.dead: dict[str, Burial] = {}
@@ -281,11 +244,26 @@ class ReferenceScheduler:
         self.now_ms = now_ms
         if not self._is_held(item_id, token):
             return False
-        self.dead[item_id] = Burial(self.task.pop(item_id), reason, now_ms)
-        self._drop_lease(token)
-        if not self.task:
-            self._rest()
+        self._bury(token, reason)
         return True
+
+    def requeue(self, item_ids: Iterable[str], *, now_ms: int, partition: str = "") -> list[str]:
+        """Make dead letters items again; the ids that were."""
+        self.now_ms = now_ms
+        taken = self.drop(item_ids, partition=partition)
+        for item_id, record in taken.items():
+            self.task[item_id] = Record(record.partition, record.weight)
+            self._append(record.partition, item_id, "back")
+        return list(taken)
+
+    def drop(self, item_ids: Iterable[str], *, partition: str = "") -> dict[str, Record]:
+        """Forget dead letters; those that were, by id."""
+        found = [each for each in dict.fromkeys(item_ids) if each in self.dead]
+        records = {each: self.dead[each].record for each in found}
+        records = {each: x for each, x in records.items() if partition in {"", x.partition}}
+        for each in records:
+            del self.dead[each]
+        return records
 
     def reclaim(self, *, now_ms: int) -> int:
         """Put expired leases back and promote due items; how many leases had expired."""
@@ -350,9 +328,20 @@ class ReferenceScheduler:
 
     def _put_back(self, token: str, position: Position, *, timed_out: bool) -> None:
         lease = self.leases[token]
-        self.task[lease.item_id].timeouts += timed_out
+        record = self.task[lease.item_id]
+        record.timeouts += timed_out
+        if timed_out and record.timeouts == self.max_timeouts:
+            self._bury(token, f"max_timeouts: {record.timeouts} lost runs")
+            return
         self._append(lease.partition, lease.item_id, position)
         self._drop_lease(token)
+
+    def _bury(self, token: str, reason: str) -> None:
+        item_id = self.leases[token].item_id
+        self.dead[item_id] = Burial(self.task.pop(item_id), reason, self.now_ms)
+        self._drop_lease(token)
+        if not self.task:
+            self._rest()
 
     def _is_held(self, item_id: str, token: str) -> bool:
         lease = self.leases.get(token)

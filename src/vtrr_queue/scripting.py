@@ -19,6 +19,7 @@ CONSTANTS = {
     "EXPECTED_SCHEMA": f'"{SCHEMA}"',
     "MOST_LOOKS": "8",
     "MOST_SKIPS": "16",
+    "MOST_TRIM": "100",
     "MOST_UNPACK": "1000",
     "REBASE_AT": "1e12",
     "WEIGHT_LEAST": repr(WEIGHT_MIN),

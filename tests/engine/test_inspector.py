@@ -78,8 +78,10 @@ def test_dead_letters_come_latest_first(engine, inspector, busy):
     by_id = {lease.item_id: lease for lease in engine.lease(count=9).items}
     engine.bury("b1", by_id["b1"].token, "two words")
     assert inspector.dead_letters(limit=2) == [
-        DeadLetter("d1", "dying", "no reason", START_MS, 0, 0, 1.0, b"d1"),
-        DeadLetter("b1", "b", "two words", START_MS, 0, 2, 1.0, b"new body"),
+        DeadLetter("d1", "dying", "no reason", START_MS, 0, 0, 1.0, b"d1", started_at_ms=START_MS),
+        DeadLetter(
+            "b1", "b", "two words", START_MS, 0, 2, 1.0, b"new body", started_at_ms=START_MS
+        ),
     ]
     assert [letter.item_id for letter in inspector.dead_letters(limit=1)] == ["d1"]
 

@@ -25,10 +25,11 @@ from tests.clock import Clock, set_clock
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import DuplicateItem, LeaseLost
 from vtrr_queue.inspector import Inspector, violations
-from vtrr_queue.model import NewItem
+from vtrr_queue.model import DeadLetterRules, NewItem
 from vtrr_queue.reference import MOST_LOOKS, REBASE_AT, ReferenceScheduler
 
 LEASE_MS = 1000
+MOST_LETTERS = 1000
 PARTITIONS = ("a", "b", "*", "a:b")
 WEIGHTS = (1.0, 0.25, 0.5, 2.0, 3.0, 8.0, 0.1)
 
@@ -60,13 +61,21 @@ class QueueMachine(RuleBasedStateMachine):
         fake = SimpleNamespace(token_hex=lambda size: tokens.randbytes(size).hex())
         self.patch.setattr("vtrr_queue.engine.serving.secrets", fake)
 
-    @initialize(position=st.sampled_from(("back", "front")))
-    def start(self, position):
+    @initialize(
+        position=st.sampled_from(("back", "front")), max_timeouts=st.sampled_from((None, 1, 2))
+    )
+    def start(self, position, max_timeouts):
         self.engine = Engine(
-            self.redis_client, "q", lease_seconds=LEASE_MS / 1000, reclaim_position=position
+            self.redis_client,
+            "q",
+            lease_seconds=LEASE_MS / 1000,
+            reclaim_position=position,
+            dead_letters=DeadLetterRules(max_timeouts, max_letters=MOST_LETTERS),
         )
         self.inspector = Inspector(self.engine)
-        self.reference = ReferenceScheduler(lease_ms=LEASE_MS, reclaim_position=position)
+        self.reference = ReferenceScheduler(
+            lease_ms=LEASE_MS, reclaim_position=position, max_timeouts=max_timeouts
+        )
         self.send, self.engine.client._once = self.engine.client._once, self.send_again
         self.is_lossy = False
 
@@ -182,7 +191,9 @@ class QueueMachine(RuleBasedStateMachine):
         options = {"timed_out": timed_out, "position": position}
         expected = self.reference.release(*lease, **options, **self.now)
         self.is_lossy = is_lossy and expected
-        assert self.engine.release(*lease, **options).held == expected
+        settled = self.engine.release(*lease, **options)
+        assert settled.held == expected
+        assert settled.dead == (expected and lease[0] in self.reference.dead)
 
     @precondition(lambda self: self.granted)
     @rule(
@@ -210,13 +221,24 @@ class QueueMachine(RuleBasedStateMachine):
         expected = self.reference.bury(*lease, "no reason", **self.now)
         self.is_lossy = is_lossy and expected
         assert self.engine.bury(*lease, "no reason").held == expected
-        assert {
-            x.item_id: (x.partition, x.weight, x.timeouts, x.retries, x.reason, x.died_at_ms)
-            for x in self.inspector.dead_letters()
-        } == {
-            item_id: (*astuple(x.record), x.reason, x.died_at_ms)
-            for item_id, x in self.reference.dead.items()
-        }
+
+    @rule(
+        numbers=st.lists(st.integers(0, 19), max_size=5),
+        partition=st.sampled_from(("", "", *PARTITIONS)),
+        drop=often,
+        is_lossy=st.booleans(),
+    )
+    def decide_about_letters(self, numbers, partition, drop, is_lossy):
+        ids = [f"i{number}" for number in numbers]
+        # A second call can't tell what was no letter from what became an item by the first.
+        self.is_lossy = is_lossy and not partition and set(ids) <= self.reference.dead.keys()
+        self.is_lossy = self.is_lossy and len(ids) == len(set(ids))
+        if drop:
+            done = self.engine.drop(ids, partition=partition)
+            assert done == list(self.reference.drop(ids, partition=partition))
+            return
+        done, _ = self.engine.requeue(ids, partition=partition)
+        assert done == self.reference.requeue(ids, partition=partition, **self.now)
 
     @rule()
     def reclaim(self):
@@ -260,7 +282,14 @@ class QueueMachine(RuleBasedStateMachine):
             item_id: (x.partition, x.weight, x.timeouts, x.retries, self.bodies[item_id])
             for item_id, x in reference.task.items()
         }
-        assert stored.dead == reference.dead.keys()
+        letters = self.inspector.dead_letters(1000)
+        assert {
+            x.item_id: (x.partition, x.weight, x.timeouts, x.retries, x.died_at_ms) for x in letters
+        } == {
+            item_id: (*astuple(x.record), x.died_at_ms)
+            for item_id, x in self.reference.dead.items()
+        }
+        assert all(x.reason.startswith(reference.dead[x.item_id].reason) for x in letters)
         assert {x.token: (x.item_id, x.partition, x.holder) for x in stored.leases.values()} == {
             x.token: (x.item_id, x.partition, "me") for x in reference.leases.values()
         }

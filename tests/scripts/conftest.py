@@ -15,8 +15,8 @@ DEFAULTS = {
     "triggers_most": 0, "triggers_timeout": 60_000, "triggers_prefix": "n", "channel": "",
     "items": 1_000_000,
     "valid_until": 0, "lease_ms": LEASE_MS, "holder": "h", "position": "back", "trigger_id": "",
-    "timed_out": 0, "delay_ms": 0, "retry_count": 1, "body": "again", "reason": "because",
-    "most": 100,
+    "timed_out": 0, "delay_ms": 0, "retry_count": 1, "body": "again", "note": "because",
+    "most": 100, "bounds": "0 1000 1000000", "why": "gone", "only": "",
 }  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def test_more_items_of_one_time_than_there_are_fractions_are_due_then(scripts, c
         scripts.put("a", *(f"i{call * 500 + n:04}" for n in range(500)), delay_ms=1)
     clock.advance(1)
     reply = scripts.call("reclaim", "e", most=10_000)
-    assert (reply[5], reply[6:]) == (b"", [0, 4500])
+    assert (reply[5], reply[6:]) == (b"", [0, 4500, 0])
     assert scripts.stored()["backlog:a"] == [b"i%04d" % n for n in range(4500)]
 
 

@@ -16,7 +16,7 @@ def test_expired_and_due_items_wait_again(scripts, clock):
     scripts.put("b", "b1", delay_ms=LEASE_MS - 5)
     clock.advance(LEASE_MS - 5)
     reply = scripts.call("reclaim", "e")
-    assert reply == ["reclaimed", b"e", LATER, 0, 2, str(LATER + 5).encode(), 1, 1]
+    assert reply == ["reclaimed", b"e", LATER, 0, 2, str(LATER + 5).encode(), 1, 1, 0]
     stored = scripts.stored()
     assert (stored["backlog:a"], stored["backlog:b"]) == ([b"a1"], [b"b1"])
     assert stored["task"][b"a1"] == b"1 1 0 1 aa1!"
@@ -24,11 +24,11 @@ def test_expired_and_due_items_wait_again(scripts, clock):
 
 
 def test_nothing_to_do_changes_nothing(scripts):
-    assert scripts.twice("reclaim", "e") == ["reclaimed", b"e", START_MS, 0, 0, b"", 0, 0]
+    assert scripts.twice("reclaim", "e") == ["reclaimed", b"e", START_MS, 0, 0, b"", 0, 0, 0]
     scripts.put("a", "a1", "a2")
     scripts.take("t1")
     reply = scripts.twice("reclaim", "e")
-    assert reply == ["reclaimed", b"e", START_MS, 0, 1, str(LATER).encode(), 0, 0]
+    assert reply == ["reclaimed", b"e", START_MS, 0, 1, str(LATER).encode(), 0, 0, 0]
 
 
 def test_it_looks_at_so_many_and_no_more(scripts, clock):
@@ -38,7 +38,8 @@ def test_it_looks_at_so_many_and_no_more(scripts, clock):
     scripts.take(*(f"t{n}" for n in range(5)))
     scripts.put("b", *(f"b{n}" for n in range(4)), delay_ms=1)
     clock.advance(LEASE_MS)
-    assert [scripts.call("reclaim", "e", most=3)[6:] for _ in range(3)] == [[3, 3], [2, 1], [0, 0]]
+    seen = [scripts.call("reclaim", "e", most=3)[6:8] for _ in range(3)]
+    assert seen == [[3, 3], [2, 1], [0, 0]]
     assert scripts.stored()["backlog:a"] == [item_id.encode() for item_id in item_ids]
 
 
@@ -66,6 +67,34 @@ def test_a_partition_pays_again_for_a_second_run(scripts, clock):
     assert scripts.stored()["queue"] == {b"a": 3.0}
     scripts.take("t2")
     assert scripts.stored()["partition_virtual_time"] == {b"a": 6.0}
+
+
+def test_the_last_timeout_allowed_makes_a_dead_letter(scripts, clock):
+    """It is counted among the expired, and again by itself."""
+    scripts.put("a", "a1", "a2")
+    for turn in (1, 2):
+        scripts.take(f"t{turn}", f"u{turn}")
+        clock.advance(LEASE_MS)
+        reply = scripts.call("reclaim", "e", bounds="2 9 1000000000")
+        assert reply[6:] == [2, 0, 0 if turn == 1 else 2]
+    letters = scripts.inspector.dead_letters()
+    assert [letter.item_id for letter in letters] == ["a2", "a1"]
+    assert {letter.reason for letter in letters} == {
+        "max_timeouts: 2 lost runs, the last one: its lease ended"
+    }
+    assert scripts.stored().keys() == {"schema", "dead", "dead_index"}
+
+
+def test_letters_older_than_the_bound_go(scripts, clock):
+    """Also from a queue that is idle, which holds nothing then."""
+    scripts.put("a", "a1")
+    scripts.take("t")
+    scripts.call("bury", "t", item_id="a1")
+    clock.advance(101)
+    scripts.call("reclaim", "e", bounds="0 9 101")
+    assert "dead" in scripts.stored()
+    scripts.twice("reclaim", "e", bounds="0 9 100")
+    assert scripts.stored() == {}
 
 
 def test_it_replaces_missing_triggers(scripts):

@@ -29,6 +29,36 @@ def test_a_timeout_is_counted_when_asked(scripts):
     assert scripts.stored()["task"][b"a1"] == b"1 1 0 1 aa1!"
 
 
+def test_the_last_timeout_allowed_makes_a_dead_letter(scripts):
+    """It says how the run ended, and counts it."""
+    scripts.put("a", "a1", "a2")
+    for n in (1, 2):
+        scripts.take(f"t{n}")
+        reply = scripts.twice(
+            "release", f"t{n}", item_id="a1", timed_out=1, position="front",
+            why="shot", bounds="2 9 1000000",
+        )  # fmt: skip
+    assert reply == ["buried", b"t2", START_MS, 0, 0, b""]
+    (letter,) = scripts.inspector.dead_letters()
+    assert letter.reason == "max_timeouts: 2 lost runs, the last one: shot"
+    assert (letter.item_id, letter.timeouts, letter.body) == ("a1", 2, b"a1!")
+    assert letter.started_at_ms == START_MS
+    assert scripts.stored()["backlog:a"] == [b"a2"]
+
+
+def test_what_is_not_counted_makes_no_dead_letter(scripts):
+    scripts.put("a", "a1")
+    scripts.take("t1")
+    assert scripts.call("release", "t1", item_id="a1", bounds="1 9 1000000")[0] == "released"
+
+
+def test_the_last_dead_letter_leaves_nothing_else(scripts):
+    scripts.put("a", "a1")
+    scripts.take("t1")
+    scripts.twice("release", "t1", item_id="a1", timed_out=1, bounds="1 9 1000000")
+    assert scripts.stored().keys() == {"schema", "dead", "dead_index"}
+
+
 def test_its_partition_is_servable_again(scripts):
     """At the tag it owes, not at the clock."""
     scripts.put("a", "a1", weight=4)

@@ -40,8 +40,8 @@ def code(source):
 
 def test_there_is_a_script_for_each_verb():
     assert script_names() == (
-        "ack", "bury", "enqueue", "forget_triggers", "lease", "reclaim", "release", "renew",
-        "retry",
+        "ack", "bury", "drop", "enqueue", "forget_triggers", "lease", "reclaim", "release",
+        "renew", "requeue", "retry",
     )  # fmt: skip
     assert set(compose_all()) == set(script_names())
 

@@ -83,12 +83,16 @@ class Ended:
         fate: What becomes of it.
         why: For people.
         due: Not before this moment, monotonic s.
+        exception: What ended it, for a dead letter.
+        traceback: Its traceback, for a dead letter.
     """
 
     lease: Lease
     fate: Fate
     why: str
     due: float = 0.0
+    exception: str = ""
+    traceback: str = ""
 
 
 class Feed:
@@ -229,11 +233,12 @@ class Feed:
         self.flush()
 
     def settle(
-        self, lease: Lease, fate: Fate, why: str = "", *, grace_seconds: float = 0.0
-    ) -> None:
+        self, lease: Lease, fate: Fate, why: str = "", *, grace_seconds: float = 0.0,
+        **details: str,
+    ) -> None:  # fmt: skip
         """A run ended, or will have ended after the grace; called from any thread."""
         due = time.monotonic() + grace_seconds if grace_seconds else 0.0
-        self.ended.append(Ended(lease, fate, why, due))
+        self.ended.append(Ended(lease, fate, why, due, **details))
         self.feeder.wake()
 
     def started(self, lease: Lease) -> None:
@@ -331,16 +336,18 @@ class Feed:
     def _settle(self, end: Ended) -> None:
         lease, engine = end.lease, self.vtrr.engine
         held = True
-        if end.fate is Fate.REJECTED:
-            held = self.vtrr.bury(lease, end.why)
+        if end.fate in {Fate.REJECTED, Fate.FAILED}:
+            held = self.vtrr.bury(lease, end.why, end.exception, end.traceback)
         elif end.fate is Fate.RETRY:  # if still held, somebody raised `Retry` who asked for none
             self.vtrr.bury(lease, f"it raised {end.why} and stored no retry of its own")
         elif end.fate in {Fate.RELEASE, Fate.TIMED_OUT}:
             settled = engine.release(
-                lease.item_id, lease.token, timed_out=end.fate is Fate.TIMED_OUT,
+                lease.item_id, lease.token, timed_out=end.fate is Fate.TIMED_OUT, why=end.why,
                 budget=self.vtrr.budget,
             )  # fmt: skip
             held = settled.held
+            if settled.dead:
+                self.vtrr.died(lease.item_id, f"max_timeouts: {end.why}")
             self._hungry = True
             self.vtrr.send_triggers(settled.wake)
         self._forget(end, held)
@@ -353,7 +360,7 @@ class Feed:
         if not held:
             logger.info("item %s[%s]: its lease was no longer held when it ended",
                         self.vtrr.task_name, end.lease.item_id)  # fmt: skip
-        elif end.fate not in {Fate.ACK, Fate.RETRY}:
+        elif end.fate not in {Fate.ACK, Fate.RETRY, Fate.FAILED}:
             logger.warning("item %s[%s]: %s (%s)", self.vtrr.task_name, end.lease.item_id,
                            end.fate.value, end.why)  # fmt: skip
 

@@ -154,11 +154,15 @@ class Keeper:
         # Set before the call, so that what other threads hear meanwhile is not overwritten.
         self._next_look[name] = time.monotonic() + IDLE_SECONDS
         try:
-            wake = feed.vtrr.engine.reclaim(budget=feed.vtrr.budget).wake
+            reclaimed = feed.vtrr.engine.reclaim(budget=feed.vtrr.budget)
         except VTRRError as exc:
             logger.warning("queue %r: %s", name, exc)
             self.busy(feed)
             return
+        wake = reclaimed.wake
+        if reclaimed.died:
+            logger.error("queue %r: %d items are dead letters: each lost max_timeouts runs", name,
+                         reclaimed.died)  # fmt: skip
         if wake.waiting > 0:
             feed.waiting_seen()
         self._look_within(feed, _pause_after(feed, wake) * random.uniform(0.8, 1.2))  # noqa: S311

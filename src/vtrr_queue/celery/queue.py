@@ -22,6 +22,7 @@ from vtrr_queue.celery.settings import OnFailure, OnLeaseLost, check_dead_letter
 from vtrr_queue.celery.task import FairTask, VTRRTask
 from vtrr_queue.celery.trigger import Publisher
 from vtrr_queue.celery.worker import install_step
+from vtrr_queue.dead import DeadLetters
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, UndecodablePayload
 from vtrr_queue.model import (
@@ -142,6 +143,7 @@ class VTRRQueue:
         )  # fmt: skip
         self.trigger_name = f"vtrr_queue.trigger.{name}"
         self.reclaim_name = f"vtrr_queue.reclaim.{name}"
+        self.dead = DeadLetters(self.engine, self.budget, self.send_triggers)
         self._publisher = Publisher(self)
         self._task: VTRRTask | None = None
         self._install()
@@ -263,17 +265,22 @@ class VTRRQueue:
                 continue
             return payload.task_name, args, kwargs, lease.item_id, lease.token, lease.timeouts
 
-    def bury(self, lease: Lease, reason: str) -> bool:
+    def bury(self, lease: Lease, reason: str, exception: str = "", traceback: str = "") -> bool:
         """Move a leased item to the dead letters and log it as an error.
 
         Returns:
             False when that lease is no longer held; then nothing was changed.
         """
-        held = self.engine.bury(lease.item_id, lease.token, reason).held
+        held = self.engine.bury(
+            lease.item_id, lease.token, reason, exception=exception, traceback=traceback
+        ).held
         if held:
-            logger.error("item %s of queue %r is a dead letter: %s", lease.item_id, self.name,
-                         reason)  # fmt: skip
+            self.died(lease.item_id, f"{reason}: {exception}" if exception else reason)
         return held
+
+    def died(self, item_id: str, reason: str) -> None:
+        """Log that an item is a dead letter now."""
+        logger.error("item %s of queue %r is a dead letter: %s", item_id, self.name, reason)
 
     @property
     def task_name(self) -> str | None:

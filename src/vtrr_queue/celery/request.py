@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from billiard.einfo import ExceptionInfo
 from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
-from celery.exceptions import Reject, Retry
+from celery.exceptions import Ignore, Reject, Retry
 from celery.platforms import EX_FAILURE
 from celery.utils.log import get_logger
 from celery.worker import state
@@ -45,6 +45,8 @@ class Fate(enum.Enum):
     """Put back, not counted: the worker ends or lost its broker."""
     TIMED_OUT = "timed out"
     """Put back and counted: the process died or ran out of time."""
+    FAILED = "failed"
+    """An exception ended it and the queue keeps such items; it becomes a dead letter."""
     REJECTED = "rejected"
     """The function refused it for good; it becomes a dead letter."""
 
@@ -89,7 +91,9 @@ class ItemRequest(Request):
             else:
                 super().on_failure(exc_info, send_failed_event, return_ok)
         finally:
-            self.vtrr_settle(fate, repr(exc))
+            why = "the function raised" if fate is Fate.FAILED else safe_repr(exc)
+            trace = str(exc_info.traceback or "")
+            self.vtrr_settle(fate, why, exception=safe_repr(exc), traceback=trace)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """Celery's hook: a time limit passed."""
@@ -106,12 +110,14 @@ class ItemRequest(Request):
         super()._announce_revoked(*args, **kwargs)
         self.vtrr_settle(Fate.CANCELLED, "revoked")
 
-    def vtrr_settle(self, fate: Fate, why: str = "", grace_seconds: float = 0.0) -> None:
+    def vtrr_settle(
+        self, fate: Fate, why: str = "", grace_seconds: float = 0.0, **details: str
+    ) -> None:
         """Tell the feeder once how the run ended."""
         if not self.__dict__.get("_vtrr_settled"):
             self._vtrr_settled = True
             lease = self._message.lease
-            self._message.feed.settle(lease, fate, why, grace_seconds=grace_seconds)
+            self._message.feed.settle(lease, fate, why, grace_seconds=grace_seconds, **details)
 
     def _fate(self, exc_info: Any) -> tuple[Fate, BaseException]:
         exc = exc_info.exception
@@ -126,9 +132,15 @@ class ItemRequest(Request):
             return Fate.RELEASE, exc
         if self._already_cancelled:
             return Fate.RELEASE, exc
+        return self._fate_of_failure(exc), exc
+
+    def _fate_of_failure(self, exc: Exception) -> Fate:
         if isinstance(exc, Retry):
-            return Fate.RETRY, exc
-        return (_rejected(exc) if isinstance(exc, Reject) else Fate.ACK), exc
+            return Fate.RETRY
+        if isinstance(exc, Reject):
+            return _rejected(exc)
+        keeps = self._message.feed.vtrr.on_failure == "dead" and not isinstance(exc, Ignore)
+        return Fate.FAILED if keeps else Fate.ACK
 
     def _fate_of_death(self, exc: BaseException) -> Fate:
         if self._already_revoked:

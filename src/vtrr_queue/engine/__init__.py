@@ -7,13 +7,14 @@ and call numbers are made here and not by the server.
 from __future__ import annotations
 
 from vtrr_queue.engine.base import NO_TRIGGERS
+from vtrr_queue.engine.letters import Burying
 from vtrr_queue.engine.producing import Producing
 from vtrr_queue.engine.serving import MOST_LEASES, RECLAIM_BATCH, Serving
 
 __all__ = ["MOST_LEASES", "NO_TRIGGERS", "RECLAIM_BATCH", "Engine"]
 
 
-class Engine(Producing, Serving):
+class Engine(Producing, Serving, Burying):
     """The fair queue of one name.
 
     Args:

@@ -37,14 +37,15 @@ class EngineBase:
             raise ArgumentError("lease_seconds", lease_seconds, "a finite number above 0")
         self.lease_ms = max(1, round(lease_seconds * 1000))
         self.reclaim_position = reclaim_position
-        self.dead_letters = dead_letters
+        self._bounds = dead_letters.text
         self._later_channel = self.keys.wake_channel
         self._ready_channel = self._later_channel if wake else ""
         self._producers = Producers()
 
     def _settled(self, reply: Reply, status: str, prefix: str) -> Settled:
         self._check(reply)
-        return Settled(reply[0] == status, read_wake(reply, prefix))
+        dead = reply[0] == "buried"
+        return Settled(dead or reply[0] == status, read_wake(reply, prefix), dead)
 
     def _check(self, reply: Reply) -> Reply:
         if reply[0] == "schema":

@@ -11,7 +11,13 @@ from vtrr_queue.client import ATTEMPTS
 from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
 from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
 from vtrr_queue.model import Leased, Reclaimed, ReclaimPosition, Settled, TriggerBudget
-from vtrr_queue.records import read_lease, read_wake, trigger_arguments
+from vtrr_queue.records import (
+    REASON_MAX,
+    format_note,
+    read_lease,
+    read_wake,
+    trigger_arguments,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +78,7 @@ class Serving(EngineBase):
             now = self.client.server_now_ms()
             valid_until = now + int(self.client.socket_timeout * 1000) + 1000 if now else 0
             return (attempt, valid_until, self.lease_ms, holder, self.reclaim_position,
-                    trigger_id, *triggers, *tokens)  # fmt: skip
+                    self._bounds, trigger_id, *triggers, *tokens)  # fmt: skip
 
         def finish(reply: Reply) -> Leased:
             for _ in range(ATTEMPTS):
@@ -144,6 +150,7 @@ class Serving(EngineBase):
         token: str,
         *,
         timed_out: bool = False,
+        why: str = "given back",
         position: ReclaimPosition | None = None,
         budget: TriggerBudget = NO_TRIGGERS,
     ) -> Settled:
@@ -152,7 +159,8 @@ class Serving(EngineBase):
         Args:
             item_id: The item.
             token: Token of its lease.
-            timed_out: Count it like an expired lease.
+            timed_out: Count it like an expired lease; the last one allowed makes a dead letter.
+            why: How the run ended, for a dead letter.
             position: Where it goes in its partition; by default first, or as
                 ``reclaim_position`` says when ``timed_out``.
             budget: How many triggers may stand.
@@ -165,8 +173,8 @@ class Serving(EngineBase):
         reply = self.client.call(
             "release",
             token,
-            lambda attempt: (attempt, item_id, int(timed_out), where, *triggers,
-                             self._ready_channel),
+            lambda attempt: (attempt, item_id, int(timed_out), where, why[:REASON_MAX],
+                             self._bounds, *triggers, self._ready_channel),
         )  # fmt: skip
         return self._settled(reply, "released", triggers[2])
 
@@ -193,18 +201,23 @@ class Serving(EngineBase):
         )
         return self._settled(reply, "retried", "")
 
-    def bury(self, item_id: str, token: str, reason: str) -> Settled:
+    def bury(
+        self, item_id: str, token: str, reason: str, *, exception: str = "", traceback: str = ""
+    ) -> Settled:
         """Move a leased item to the dead letters.
 
         Args:
             item_id: The item.
             token: Token of its lease.
             reason: Why, for people.
+            exception: ``repr`` of what ended the run.
+            traceback: Its traceback.
 
         Source:
             ``scripts/bury.lua``.
         """
-        reply = self.client.call("bury", token, lambda attempt: (attempt, item_id, reason))
+        rest = (item_id, format_note(reason, exception, traceback), self._bounds)
+        reply = self.client.call("bury", token, lambda attempt: (attempt, *rest))
         return self._settled(reply, "buried", "")
 
     def reclaim(self, *, budget: TriggerBudget = NO_TRIGGERS) -> Reclaimed:
@@ -216,16 +229,17 @@ class Serving(EngineBase):
         Source:
             ``scripts/reclaim.lua``.
         """
-        total = 0
+        total, died = 0, 0
         sent: tuple[str, ...] = ()
         while True:
             echo, triggers = secrets.token_hex(8), trigger_arguments(budget)
             reply = self._check(self.client.call("reclaim", echo, self._reclaim_call(triggers)))
             expired, promoted = int(reply[6]), int(reply[7])
+            died += int(reply[8])
             wake = read_wake(reply, triggers[2])
             total, sent = total + expired, sent + wake.triggers
             if max(expired, promoted) < RECLAIM_BATCH:
-                return Reclaimed(total, replace(wake, triggers=sent))
+                return Reclaimed(total, replace(wake, triggers=sent), died)
 
     def forget_triggers(self, trigger_ids: Sequence[str]) -> None:
         """Take triggers that could not be published out of the ledger.
@@ -238,5 +252,5 @@ class Serving(EngineBase):
             self._check(self.client.call("forget_triggers", echo, lambda _: trigger_ids))
 
     def _reclaim_call(self, triggers: tuple[int, int, str]) -> Callable[[int], Sequence[Any]]:
-        rest = (RECLAIM_BATCH, self.reclaim_position, *triggers, self._ready_channel)
+        rest = (RECLAIM_BATCH, self.reclaim_position, self._bounds, *triggers, self._ready_channel)
         return lambda attempt: (attempt, *rest)

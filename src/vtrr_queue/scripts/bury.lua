@@ -1,14 +1,15 @@
 --- Move a leased item to the dead letters, if the token still holds it.
 -- @key task hash item_id -> record
--- @key dead hash item_id -> "died-at reason-length reason record"
 -- @key dead_index zset item_id -> time of death (ms)
 -- @arg echo str the token
 -- @arg replay int how many times this call was sent before
 -- @arg item_id str
--- @arg reason str
+-- @arg note str reason, exception and traceback, with a zero byte between
+-- @arg bounds str most timeouts, most dead letters, their longest age (ms)
 -- @include now_ms
 -- @include check_schema
 -- @include held_lease
+-- @include make_letter
 -- @include drop_lease
 -- @include rest
 -- @return {"buried", token, now, 0, 0, ""} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
@@ -18,15 +19,13 @@ if found then
   return { "schema", echo, found }
 end
 local now = now_ms()
-local held, partition = held_lease(echo)
+local held, partition, start = held_lease(echo)
 local text = redis.call("HGET", TASK, item_id)
 if held ~= item_id or not text then
   local buried = replay > 0 and not held and redis.call("ZSCORE", DEAD_INDEX, item_id)
   return { buried and "buried" or "lost", echo, now, 0, 0, "" }
 end
-redis.call("HSET", DEAD, item_id, string.format("%.0f %d ", now, #reason) .. reason .. text)
-redis.call("ZADD", DEAD_INDEX, now, item_id)
-redis.call("HDEL", TASK, item_id)
+make_letter(item_id, text, now, note .. "\0" .. start, bounds)
 drop_lease(echo, partition)
 rest()
 return { "buried", echo, now, 0, 0, "" }

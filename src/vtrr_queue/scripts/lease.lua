@@ -8,6 +8,7 @@
 -- @arg lease_ms int > 0
 -- @arg holder str who will run the items
 -- @arg position str back | front, where expired items go
+-- @arg bounds str most timeouts, most dead letters, their longest age (ms); 0 timeouts for no end
 -- @arg trigger_id str trigger that caused the call, "" for none
 -- @arg triggers_most int
 -- @arg triggers_timeout int ms
@@ -34,7 +35,7 @@ end
 if trigger_id ~= "" then
   redis.call("ZREM", TRIGGERS, trigger_id)
 end
-look(now, MOST_LOOKS, position)
+look(now, MOST_LOOKS, position, bounds)
 promote(now, MOST_LOOKS)
 
 local items, virtual, expiry = {}, rebase(clock()), now + lease_ms

@@ -1,9 +1,11 @@
 --- Put expired leases back, promote due delayed items, and replace triggers that are missing.
 -- @key triggers zset trigger id -> time sent (ms)
+-- @key dead hash item_id -> letter
 -- @arg echo str
 -- @arg replay int how many times this call was sent before
 -- @arg most int most leases and most delayed items to look at
 -- @arg position str back | front
+-- @arg bounds str most timeouts, most dead letters, their longest age (ms); 0 timeouts for no end
 -- @arg triggers_most int
 -- @arg triggers_timeout int ms
 -- @arg triggers_prefix str
@@ -12,9 +14,11 @@
 -- @include check_schema
 -- @include look
 -- @include promote
+-- @include trim_letters
+-- @include rest
 -- @include next_wake
 -- @include send_triggers
--- @return {"reclaimed", echo, now, triggers, waiting, next wake, expired, promoted} | {"schema", echo, found}
+-- @return {"reclaimed", echo, now, triggers, waiting, next wake, expired, promoted, died} | {"schema", echo, found}
 -- @cost O(most * log leases)
 local found = check_schema()
 if found then
@@ -24,7 +28,11 @@ local now = now_ms()
 if triggers_most > 0 then
   redis.call("ZREMRANGEBYSCORE", TRIGGERS, "-inf", now - triggers_timeout)
 end
-local expired, promoted = look(now, most, position), promote(now, most)
+local expired, died = look(now, most, position, bounds)
+local promoted = promote(now, most)
+if redis.call("EXISTS", DEAD) == 1 and trim_letters(now, bounds) > 0 then
+  rest()
+end
 if channel ~= "" and expired + promoted > 0 then
   redis.call("PUBLISH", channel, "ready")
 end
@@ -32,4 +40,4 @@ local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, tr
 if triggers_most <= 0 then
   backlog = waiting()
 end
-return { "reclaimed", echo, now, triggers, backlog, next_wake(), expired, promoted }
+return { "reclaimed", echo, now, triggers, backlog, next_wake(), expired, promoted, died }

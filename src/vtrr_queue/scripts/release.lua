@@ -1,9 +1,12 @@
 --- Give a leased item back before its lease ends, if the token still holds it.
+-- @key dead_index zset item_id -> time of death (ms)
 -- @arg echo str the token
 -- @arg replay int how many times this call was sent before
 -- @arg item_id str
 -- @arg timed_out int 1 to count a timeout
 -- @arg position str back | front
+-- @arg why str how the run ended, for a dead letter
+-- @arg bounds str most timeouts, most dead letters, their longest age (ms); 0 timeouts for no end
 -- @arg triggers_most int
 -- @arg triggers_timeout int ms
 -- @arg triggers_prefix str
@@ -13,21 +16,25 @@
 -- @include held_lease
 -- @include put_back
 -- @include send_triggers
--- @return {"released", token, now, triggers, waiting, ""} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
+-- @return {"released", token, now, triggers, waiting, ""} | {"buried", token, now, triggers, waiting, ""} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
 -- @cost O(log leases + log partitions)
 local found = check_schema()
 if found then
   return { "schema", echo, found }
 end
 local now = now_ms()
-local held, partition = held_lease(echo)
+local status = "released"
+local held, partition, start = held_lease(echo)
 if held == item_id then
-  put_back(echo, item_id, partition, timed_out == 1, position)
+  local loss = timed_out == 1 and { now = now, start = start, why = why, bounds = bounds }
+  status = put_back(echo, item_id, partition, position, loss) and status or "buried"
 elseif held or replay == 0 then
   return { "lost", echo, now, 0, 0, "" }
+elseif redis.call("ZSCORE", DEAD_INDEX, item_id) then
+  status = "buried"
 end
 if channel ~= "" then
   redis.call("PUBLISH", channel, "ready")
 end
 local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
-return { "released", echo, now, triggers, backlog, "" }
+return { status, echo, now, triggers, backlog, "" }

@@ -1,19 +1,22 @@
 --- Put a leased item back into its partition's backlog; the run's charge stands.
+-- `loss` is nil, or for a run that counts as a timeout: its start, why it ended, now, and the bounds.
 -- @key task hash item_id -> record
 -- @key backlog list waiting item ids
--- @include read_record
--- @include record
+-- @include count_timeout
 -- @include drop_lease
 -- @include enter
-local function put_back(token, item_id, partition, timed_out, position)
+-- @include rest
+-- @return whether the item lives on; otherwise it is a dead letter now
+local function put_back(token, item_id, partition, position, loss)
   local text = redis.call("HGET", TASK, item_id)
-  if text then
-    if timed_out then
-      local weight, timeouts, retries, _, body = read_record(text)
-      redis.call("HSET", TASK, item_id, record(weight, timeouts + 1, retries, partition, body))
-    end
+  local lives = text and (not loss or count_timeout(item_id, text, loss))
+  if lives then
     redis.call(position == "front" and "LPUSH" or "RPUSH", BACKLOG .. ":" .. partition, item_id)
     enter(partition)
   end
   drop_lease(token, partition)
+  if not lives then
+    rest()
+  end
+  return lives
 end

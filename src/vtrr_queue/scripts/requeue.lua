@@ -1,0 +1,54 @@
+--- Make dead letters items again, with nothing counted, at the end of their partition's backlog.
+-- @key task hash item_id -> record
+-- @key backlog list waiting item ids
+-- @key dead hash item_id -> letter
+-- @key dead_index zset item_id -> time of death (ms)
+-- @key schema string layout number
+-- @arg echo str
+-- @arg replay int how many times this call was sent before
+-- @arg only str take letters of this partition, "" for any
+-- @arg triggers_most int
+-- @arg triggers_timeout int ms
+-- @arg triggers_prefix str
+-- @arg channel str wake channel, "" for none
+-- @rest item_ids at most MOST_UNPACK
+-- @include now_ms
+-- @include check_schema
+-- @include read_letter
+-- @include read_record
+-- @include record
+-- @include enter
+-- @include send_triggers
+-- @return {"requeued", echo, now, triggers, waiting, "", item_id...} | {"schema", echo, found}
+-- @cost O(ids)
+local found = check_schema()
+if found then
+  return { "schema", echo, found }
+end
+local now, reply = now_ms(), {}
+for at = item_ids, #ARGV do
+  local item_id = ARGV[at]
+  local text = read_letter(item_id)
+  if text then
+    local weight, _, _, partition, body = read_record(text)
+    if only == "" or only == partition then
+      if redis.call("HSETNX", TASK, item_id, record(weight, 0, 0, partition, body)) == 1 then
+        redis.call("RPUSH", BACKLOG .. ":" .. partition, item_id)
+        enter(partition)
+      end
+      redis.call("HDEL", DEAD, item_id)
+      redis.call("ZREM", DEAD_INDEX, item_id)
+      reply[#reply + 1] = item_id
+    end
+  elseif replay > 0 and redis.call("HEXISTS", TASK, item_id) == 1 then
+    reply[#reply + 1] = item_id
+  end
+end
+if #reply > 0 then
+  redis.call("SET", SCHEMA, EXPECTED_SCHEMA)
+  if channel ~= "" then
+    redis.call("PUBLISH", channel, "ready")
+  end
+end
+local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+return { "requeued", echo, now, triggers, backlog, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
