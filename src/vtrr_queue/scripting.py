@@ -18,6 +18,7 @@ from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN
 CONSTANTS = {
     "EXPECTED_SCHEMA": f'"{SCHEMA}"',
     "MOST_LOOKS": "8",
+    "MOST_ROUNDS": "10",
     "MOST_SKIPS": "16",
     "MOST_TRIM": "100",
     "MOST_UNPACK": "1000",

@@ -155,7 +155,32 @@ def test_it_says_how_many_triggers_to_send(scripts, clock):
     assert set(scripts.stored()["triggers"]) == {b"x-1", b"x-2", b"y-1"}
     clock.advance(59_999)
     assert scripts.put("a", "a6", triggers_prefix="w", **budget)[3:5] == [2, 6]
-    assert set(scripts.stored()["triggers"]) == {b"y-1", b"w-1", b"w-2"}
+    assert set(scripts.stored()["triggers"]) == {b"x-1", b"x-2", b"y-1", b"w-1", b"w-2"}
+
+
+def test_triggers_that_nobody_takes_are_replaced_ever_more_rarely(scripts, clock):
+    """A day without a worker leaves ten rounds of them in the broker, and no more."""
+    sent = []
+    scripts.put("a", "b1", "b2")
+    for minute in range(24 * 60):
+        reply = scripts.put("a", f"i{minute}", triggers_most=3, triggers_prefix=f"x{minute}")
+        sent += [minute] * reply[3]
+        clock.advance(60_000)
+    assert len(sent) == 30
+    assert sorted(set(sent)) == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+
+
+def test_a_worker_that_comes_clears_the_ledger_of_lost_triggers(scripts, clock):
+    """Those older than its own by the timeout; one that pulls by itself, those older than now."""
+    budget = {"triggers_most": 2}
+    for minute in range(4):
+        scripts.put("a", f"i{minute}", f"j{minute}", triggers_prefix=f"x{minute}", **budget)
+        clock.advance(60_000)
+    assert len(scripts.stored()["triggers"]) == 6
+    scripts.call("lease", "t1", "t1", trigger_id="x2-1", triggers_prefix="y", **budget)
+    assert set(scripts.stored()["triggers"]) == {b"x2-2", b"y-1", b"y-2"}
+    scripts.call("lease", "t2", "t2", pulled=1, **budget)
+    assert set(scripts.stored()["triggers"]) == {b"y-1", b"y-2"}
 
 
 def test_it_asks_for_no_more_triggers_than_items_came(scripts):

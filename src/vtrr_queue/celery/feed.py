@@ -285,7 +285,7 @@ class Feed:
         acking = [engine.ack_call(e.lease.item_id, e.lease.token, budget=budget) for e in acks]
         leasing = [
             engine.lease_call(
-                count=len(group), holder=self.feeder.hostname, budget=budget,
+                count=len(group), holder=self.feeder.hostname, budget=budget, pulled=pulled,
                 trigger_id=group[0].trigger_id if group[0] else "",
             )
             for group in groups

@@ -40,6 +40,7 @@ class Serving(EngineBase):
         count: int = 1,
         holder: str = "",
         trigger_id: str = "",
+        pulled: bool = False,
         budget: TriggerBudget = NO_TRIGGERS,
     ) -> Leased:
         """Lease the next items in fair order.
@@ -48,6 +49,7 @@ class Serving(EngineBase):
             count: Most items to lease, 1 to :data:`MOST_LEASES`.
             holder: Who will run them, for people who look.
             trigger_id: Trigger that caused the call; it leaves the ledger.
+            pulled: A worker came without a trigger: older ones count as lost for good.
             budget: How many triggers may stand.
 
         Returns:
@@ -61,12 +63,18 @@ class Serving(EngineBase):
             ``scripts/lease.lua``.
         """
         call, finish = self.lease_call(
-            count=count, holder=holder, trigger_id=trigger_id, budget=budget
+            count=count, holder=holder, trigger_id=trigger_id, pulled=pulled, budget=budget
         )
         return finish(self.client.call(*call))
 
     def lease_call(
-        self, *, count: int, holder: str, trigger_id: str = "", budget: TriggerBudget = NO_TRIGGERS
+        self,
+        *,
+        count: int,
+        holder: str,
+        trigger_id: str = "",
+        pulled: bool = False,
+        budget: TriggerBudget = NO_TRIGGERS,
     ) -> tuple[Call, Callable[[Reply], Leased]]:
         """The script call of :meth:`lease` and the reader of its reply, to send it with others."""
         if not 1 <= count <= MOST_LEASES:
@@ -78,7 +86,8 @@ class Serving(EngineBase):
             now = self.client.server_now_ms()
             valid_until = now + int(self.client.socket_timeout * 1000) + 1000 if now else 0
             return (attempt, valid_until, self.lease_ms, holder, self.reclaim_position,
-                    self._bounds, trigger_id, *triggers, *tokens)  # fmt: skip
+                    self._bounds, trigger_id, int(pulled and triggers[0] > 0), *triggers,
+                    *tokens)  # fmt: skip
 
         def finish(reply: Reply) -> Leased:
             for _ in range(ATTEMPTS):

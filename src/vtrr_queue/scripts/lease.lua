@@ -1,7 +1,6 @@
 --- Lease the next items in fair order; expired leases and due delayed items are looked at first.
 -- A repeated call with the same tokens returns what they hold and leases nothing new.
 -- @key task hash item_id -> record
--- @key triggers zset trigger id -> time sent (ms)
 -- @arg echo str the first token
 -- @arg replay int how many times this call was sent before
 -- @arg valid_until int refuse to run after this server time, ms; 0 for always
@@ -10,12 +9,14 @@
 -- @arg position str back | front, where expired items go
 -- @arg bounds str most timeouts, most dead letters, their longest age (ms); 0 timeouts for no end
 -- @arg trigger_id str trigger that caused the call, "" for none
+-- @arg pulled int 1 when a worker comes without a trigger
 -- @arg triggers_most int
 -- @arg triggers_timeout int ms
 -- @arg triggers_prefix str
 -- @rest tokens one for each item wanted
 -- @include now_ms
 -- @include check_schema
+-- @include take_trigger
 -- @include look
 -- @include promote
 -- @include rebase
@@ -32,9 +33,7 @@ local now = now_ms()
 if valid_until > 0 and now > valid_until then
   return { "late", echo, now }
 end
-if trigger_id ~= "" then
-  redis.call("ZREM", TRIGGERS, trigger_id)
-end
+take_trigger(trigger_id, pulled, now, triggers_timeout)
 look(now, MOST_LOOKS, position, bounds)
 promote(now, MOST_LOOKS)
 

@@ -25,7 +25,7 @@ if found then
   return { "schema", echo, found }
 end
 local now = now_ms()
-if triggers_most > 0 then
+if triggers_most > 0 and waiting() <= 0 then -- what is in the ledger of an idle queue is of no use
   redis.call("ZREMRANGEBYSCORE", TRIGGERS, "-inf", now - triggers_timeout)
 end
 local expired, died = look(now, most, position, bounds)
