@@ -1,6 +1,7 @@
 """A fair queue whose items do what they are told, to themselves and to their process."""
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ vtrr = VTRRQueue(
     dispatch=os.environ["DISPATCH"],
     lease_seconds=LEASE_SECONDS,
     trigger_timeout=2,
+    **json.loads(os.environ.get("QUEUE_OPTIONS", "{}")),
 )
 
 
@@ -82,6 +84,28 @@ def hold_again(task):
     vtrr.engine.renew(task.request.id, task.request.vtrr_token, 60)
     traces.wait_at(f"again {task.request.id}")
     return "again"
+
+
+def linger(task):
+    """Run for ten leases."""
+    time.sleep(10 * LEASE_SECONDS)
+    traces.note_end(task)
+
+
+def hold_and_ask(task):
+    """Ask before and after the gate whether the lease is held."""
+    tell(task.request.id, f"held {task.request.vtrr_lease_held()}")
+    traces.wait_at(task.request.id)
+    tell(task.request.id, f"held {task.request.vtrr_lease_held()}")
+
+
+def hold_and_tell(task):
+    """Tell what ends the waiting."""
+    try:
+        hold(task)
+    except BaseException as exc:
+        tell(task.request.id, f"stopped by {type(exc).__name__}")
+        raise
 
 
 def swallow(task):
@@ -154,6 +178,7 @@ DEEDS = {
     for deed in (
         work, hold, end, hold_again, swallow, fail, run_out_of_memory, interrupt, leave, vanish,
         die, retry, ignore, reject, requeue, hold_and_retry, hold_and_requeue, hold_and_renew,
+        linger, hold_and_ask, hold_and_tell,
     )
 }  # fmt: skip
 

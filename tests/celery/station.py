@@ -47,12 +47,18 @@ class Station(Stage):
         pool: Pool of the workers.
         concurrency: Their pool size.
         lease_seconds: Of the queue.
+        broker: Broker server, made here by default.
+        **options: More settings of the queue.
     """
 
     def __init__(
-        self, folder, dispatch, *, pool="prefork", concurrency=2, lease_seconds=600.0
-    ) -> None:
-        super().__init__("fates", folder, dispatch=dispatch, LEASE_SECONDS=lease_seconds)
+        self, folder, dispatch, *, pool="prefork", concurrency=2, lease_seconds=600.0, broker=None,
+        **options,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            "fates", folder, dispatch=dispatch, broker=broker, LEASE_SECONDS=lease_seconds,
+            QUEUE_OPTIONS=options,
+        )  # fmt: skip
         self.pool = pool
         self.concurrency = 1 if pool == "solo" else concurrency
         self.vtrr = self.app.vtrr

@@ -332,6 +332,18 @@ def test_a_lease_shorter_than_the_hard_limit_is_refused(redis_client, hard):
         define(vtrr, soft_time_limit=10, time_limit=hard)
 
 
+@pytest.mark.parametrize("hard", [60, 7200])
+def test_with_a_heartbeat_a_limit_may_be_longer_than_the_lease(redis_client, hard):
+    """The lease lasts as long as the run, or up to max_runtime."""
+    vtrr = make_queue(redis_client, lease_seconds=30, heartbeat=True)
+    define(vtrr, soft_time_limit=10, time_limit=hard)
+    bounded = make_queue(redis_client, name="b", lease_seconds=30, heartbeat=10, max_runtime=60)
+    with pytest.raises(ArgumentError, match=r"^time_limit must be less than max_runtime \(60\)"):
+        define(bounded, time_limit=hard)
+    with pytest.warns(UserWarning, match=r"soft_time_limit \(90\) < time_limit \(None\)"):
+        define(bounded, soft_time_limit=90)
+
+
 class Limited(Task):
     """A base that brings its limits."""
 

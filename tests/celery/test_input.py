@@ -95,6 +95,13 @@ BAD_SETTINGS = [
     *[("dispatch", value) for value in ["Trigger", "", None, 1, ["direct"]]],
     *[("trigger_timeout", value) for value in [None, "5", True, 0, -1, math.inf, math.nan]],
     *[("socket_timeout", value) for value in [None, "5", True, 0, -1, math.inf, math.nan]],
+    *[("heartbeat", value) for value in [None, "5", [5], 0, -1, math.inf, math.nan, 3900, HUGE]],
+    *[("max_runtime", value) for value in ["5", True, 0, -1, math.inf, math.nan, 60]],
+    *[("on_lease_lost", value) for value in ["Terminate", "", None, True]],
+    *[("max_timeouts", value) for value in ["5", True, [5], 0, -1, 1.5, HUGE]],
+    *[("on_failure", value) for value in ["Dead", "", None, True]],
+    *[("max_dead_letters", value) for value in [*NOT_NUMBERS, 0, -1, 1.5, HUGE]],
+    *[("dead_letter_seconds", value) for value in [*NOT_NUMBERS, 0, -1, math.inf, math.nan]],
 ]
 
 

@@ -81,7 +81,7 @@ def test_a_repeated_call_returns_what_is_left_and_goes_on(scripts, clock):
     """A renewed lease shows its new expiry, a token without a lease takes the next item."""
     scripts.put("a", "a1", "a2")
     scripts.take("t1", "t2", "t3")
-    scripts.call("renew", "t2", item_id="a2", lease_ms=LEASE_MS + 5)
+    scripts.call("renew", "e", "a2", "t2", lease_ms=LEASE_MS + 5)
     clock.advance(LEASE_MS)
     scripts.put("a", "a3")
     reply = scripts.call("lease", "t1", "t1", "t2", "t3", replay=1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import InvalidTaskError
@@ -15,6 +15,8 @@ from celery.utils.log import get_logger
 from kombu.exceptions import ContentDisallowed, DecodeError
 from kombu.serialization import prepare_accept_content
 
+from vtrr_queue.celery.heartbeat import Heartbeat
+from vtrr_queue.celery.holding import Ended, Held, Permit
 from vtrr_queue.celery.message import ItemMessage
 from vtrr_queue.celery.request import Fate
 from vtrr_queue.errors import UndecodablePayload, VTRRError
@@ -39,62 +41,6 @@ GONE_AFTER_SECONDS = 2.0
 """After a broker outage, a request the pool has not started by then was dropped by Celery, s."""
 
 
-@dataclass(slots=True)
-class Permit:
-    """A trigger that reached this worker.
-
-    Attributes:
-        trigger_id: Its id in the ledger.
-        acknowledge: Acks its message.
-    """
-
-    trigger_id: str
-    acknowledge: Callable[..., None]
-
-    def ack(self) -> None:
-        """Tell the broker that the trigger did its work."""
-        try:
-            self.acknowledge(logger, ())
-        except Exception as exc:  # noqa: BLE001 - the broker sends it again, which is harmless
-            logger.debug("trigger %s not acknowledged: %r", self.trigger_id, exc)
-
-
-@dataclass(slots=True)
-class Held:
-    """A lease this worker holds.
-
-    Attributes:
-        lease: The lease.
-        permit: Trigger it was taken with.
-        started: The pool has accepted it.
-    """
-
-    lease: Lease
-    permit: Permit | None
-    started: bool = False
-
-
-@dataclass(slots=True)
-class Ended:
-    """A run whose fate must reach Redis.
-
-    Attributes:
-        lease: Its lease.
-        fate: What becomes of it.
-        why: For people.
-        due: Not before this moment, monotonic s.
-        exception: What ended it, for a dead letter.
-        traceback: Its traceback, for a dead letter.
-    """
-
-    lease: Lease
-    fate: Fate
-    why: str
-    due: float = 0.0
-    exception: str = ""
-    traceback: str = ""
-
-
 class Feed:
     """One queue of one worker.
 
@@ -115,6 +61,9 @@ class Feed:
         self._failed_until = 0.0
         self._permit_at = time.monotonic()
         self._unsure_until = 0.0
+        self._lost: deque[Held] = deque()
+        interval = vtrr.hold.heartbeat_seconds
+        self._heartbeat = None if interval is None else Heartbeat(self, interval)
 
     @property
     def unsure(self) -> bool:
@@ -169,6 +118,7 @@ class Feed:
         Returns:
             Whether another round may find more.
         """
+        self._stop_lost()
         now = time.monotonic()
         if now < self._failed_until:
             return False
@@ -227,6 +177,8 @@ class Feed:
         for end in self.ended:
             end.due = 0.0
         self._failed_until = 0.0
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         self.flush()
         for held in list(self.held.values()):
             self.ended.append(Ended(held.lease, Fate.RELEASE, "worker shutdown"))
@@ -238,21 +190,48 @@ class Feed:
     ) -> None:  # fmt: skip
         """A run ended, or will have ended after the grace; called from any thread."""
         due = time.monotonic() + grace_seconds if grace_seconds else 0.0
+        if lease.token in self.held:
+            self.held[lease.token].ending = True
         self.ended.append(Ended(lease, fate, why, due, **details))
         self.feeder.wake()
 
-    def started(self, lease: Lease) -> None:
+    def started(self, lease: Lease, request: Any) -> None:
         """The pool accepted a run."""
         held = self.held.get(lease.token)
         if held is not None:
-            held.started = True
+            held.request = request
+            if held.lost:
+                self._lost.append(held)
+                self.feeder.wake()
+
+    def running(self) -> list[Held]:
+        """What is held and goes on, as far as this worker knows; called from any thread."""
+        return [held for held in tuple(self.held.values()) if not (held.ending or held.lost)]
+
+    def lose(self, lost: list[Held]) -> None:
+        """The server no longer knows these leases; called from any thread."""
+        for held in lost:
+            if held.ending or held.lease.token not in self.held:
+                continue  # its end has reached Redis meanwhile
+            held.lost = True
+            logger.warning("item %s[%s] has lost its lease while it runs", self.vtrr.task_name,
+                           held.lease.item_id)  # fmt: skip
+            self._lost.append(held)
+            self.feeder.wake()
 
     def next_due(self) -> float | None:
         """Monotonic time at which an ended run or a suspect must be looked at; None for never."""
-        dues = [end.due for end in tuple(self.ended)]
+        dues = [end.due for end in tuple(self.ended)] + [0.0] * len(self._lost)
         if self._suspects[1]:
             dues.append(self._suspects[0])
         return max(min(dues), self._failed_until) if dues else None
+
+    def _stop_lost(self) -> None:
+        """Stop runs whose lease is gone, where the queue asks for it."""
+        while self._lost:
+            held = self._lost.popleft()
+            if self.vtrr.hold.on_lease_lost == "terminate" and held.started and not held.ending:
+                held.request.vtrr_stop(self.feeder.consumer.pool)
 
     def _doubt_triggers(self) -> None:
         if self.vtrr.dispatch == "trigger":
@@ -311,6 +290,8 @@ class Feed:
         if leased.items:
             self.leased_at = time.monotonic()
             self.feeder.keeper.busy(self)
+            if self._heartbeat is not None:
+                self._heartbeat.start()
         for at, lease in enumerate(leased.items):
             self.held[lease.token] = Held(lease, group[at])
         for lease in leased.items:

@@ -10,6 +10,7 @@ that replaces ``on_success``, so that one is wrapped as the subclass is made.
 from __future__ import annotations
 
 import enum
+import signal
 from typing import TYPE_CHECKING, Any
 
 from billiard.einfo import ExceptionInfo
@@ -69,7 +70,7 @@ class ItemRequest(Request):
 
     def on_accepted(self, pid: int, time_accepted: float) -> None:
         """Celery's hook: the pool started the run."""
-        self._message.feed.started(self._message.lease)
+        self._message.feed.started(self._message.lease, self)
         super().on_accepted(pid, time_accepted)
 
     def on_failure(
@@ -110,6 +111,18 @@ class ItemRequest(Request):
         super()._announce_revoked(*args, **kwargs)
         self.vtrr_settle(Fate.CANCELLED, "revoked")
 
+    def vtrr_stop(self, pool: Any) -> None:
+        """Stop a run that has lost its lease, as ``revoke(terminate=True)`` stops one.
+
+        But quietly: the item runs elsewhere under the same id, so no result may be stored.
+        """
+        self._vtrr_lost = True
+        try:
+            pool.terminate_job(self.worker_pid, signal.SIGTERM)
+        except NotImplementedError:
+            logger.warning("%s[%s] goes on without its lease: this pool can't stop a run",
+                           self.name, self.id)  # fmt: skip
+
     def vtrr_settle(
         self, fate: Fate, why: str = "", grace_seconds: float = 0.0, **details: str
     ) -> None:
@@ -143,6 +156,8 @@ class ItemRequest(Request):
         return Fate.FAILED if keeps else Fate.ACK
 
     def _fate_of_death(self, exc: BaseException) -> Fate:
+        if self.__dict__.get("_vtrr_lost"):
+            return Fate.RELEASE
         if self._already_revoked:
             return Fate.CANCELLED
         if self._already_cancelled or shutting_down():

@@ -11,7 +11,9 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from celery import current_app
 from celery._state import get_current_worker_task
+from celery.app.task import Context
 from celery.utils.log import get_logger
 
 from vtrr_queue.celery.entries import (
@@ -48,12 +50,35 @@ _STORED_HEADERS = (
 )  # fmt: skip
 
 
-_NO_ITEM = {
-    "vtrr_timeouts": 0,
-    "vtrr_partition": None,
-    "vtrr_item_id": None,
-    "vtrr_token": None,
-}
+class ItemContext(Context):
+    """``self.request`` of a fair task; a call without an item has an item's fields as well.
+
+    Attributes:
+        vtrr_timeouts: Earlier runs of the item that were lost.
+        vtrr_partition: Its partition, None without an item.
+        vtrr_item_id: Its id, None without an item.
+        vtrr_token: Token of this run's lease, None without an item.
+    """
+
+    vtrr_timeouts = 0
+    vtrr_partition: str | None = None
+    vtrr_item_id: str | None = None
+    vtrr_token: str | None = None
+
+    def vtrr_lease_held(self) -> bool:
+        """Ask the server whether this run still holds its lease; one call.
+
+        Returns:
+            False when the lease has ended and the item waits or runs elsewhere; True as well for
+            a call without an item, which nobody can take away.
+
+        Raises:
+            Unavailable: Redis did not answer.
+        """
+        if self.vtrr_token is None:
+            return True
+        vtrr: VTRRQueue = current_app.tasks[self.task].vtrr_queue
+        return vtrr.engine.held(self.vtrr_token)
 
 
 class FairTask:
@@ -65,10 +90,10 @@ class FairTask:
 
     @property
     def request(self) -> Any:
-        """The running call; one without an item, direct or eager, has an item's fields as well."""
+        """The running call, as an :class:`ItemContext`."""
         request = super().request  # type: ignore[misc]
-        if "vtrr_timeouts" not in vars(request):
-            vars(request).update(_NO_ITEM)
+        if type(request) is Context:
+            request.__class__ = ItemContext  # Celery's tracer makes it and takes no other class
         return request
 
     @property

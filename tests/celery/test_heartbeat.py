@@ -1,0 +1,177 @@
+"""A lease is renewed while its item runs, and by nobody else."""
+
+import os
+import time
+from contextlib import ExitStack
+from signal import SIGCONT, SIGKILL, SIGSTOP
+
+import pytest
+
+from tests.celery.station import RELEASED, TIMED_OUT, Station
+from tests.servers import Server
+from tests.stage import DISPATCHES
+from tests.waiting import eventually
+
+POOLS = [("prefork", "trigger"), ("prefork", "direct"), ("threads", "trigger"),
+         ("gevent", "direct"), ("solo", "direct")]  # fmt: skip
+
+
+@pytest.fixture(params=DISPATCHES)
+def dispatch(request):
+    return request.param
+
+
+@pytest.fixture
+def make_station(tmp_path):
+    """Make stations with a heartbeat, which end with the test."""
+    with ExitStack() as stack:
+
+        def make(dispatch, **options):
+            options = {"heartbeat": True, "lease_seconds": 1.0} | options
+            station = stack.enter_context(Station(tmp_path, dispatch, **options))
+            station.one_more_worker()
+            return station
+
+        yield make
+
+
+def test_an_item_of_ten_leases_runs_once_in_every_pool(make_station):
+    """Another worker is there that would take what expires."""
+    stations = [make_station(dispatch, pool=pool) for pool, dispatch in POOLS]
+    for station in stations:
+        station.items = [station.queue("linger") for _ in range(station.concurrency)]
+    for station in stations:
+        for item_id in station.items:
+            station.wait_runs_of(item_id, 1)
+    stations[0].one_more_worker()
+    for station in stations:
+        eventually(lambda s=station: len(s.traces.ends()) == len(s.items), 30, "their ends")
+        station.wait_empty()
+        runs = station.traces.runs()
+        assert sorted(run["id"] for run in runs) == sorted(station.items), station.pool
+        assert {run["timeouts"] for run in runs} == {0}, station.pool
+
+
+def test_a_renewal_is_one_call_however_many_run(make_station):
+    """And none while nothing runs."""
+    station = make_station("direct", concurrency=4, heartbeat=0.1)
+    items = [station.running("hold") for _ in range(4)]
+    leases = {lease.item_id: lease.expires_at_ms for lease in station.inspector.leases()}
+
+    def renewed():
+        later = {lease.item_id: lease.expires_at_ms for lease in station.inspector.leases()}
+        return all(later[item_id] > leases[item_id] for item_id in items) and later
+
+    later = eventually(renewed, 5, "renewals")
+    assert len(set(later.values())) == 1
+    station.let_go(*items)
+    station.wait_empty()
+    before = station.redis.info("commandstats")["cmdstat_evalsha"]["calls"]
+    station.let_pass(1.5)
+    assert station.redis.info("commandstats")["cmdstat_evalsha"]["calls"] - before < 5
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_leases_outlive_the_broker(make_station, dispatch, pool):
+    """It is away for three leases: nothing is released, reclaimed or run twice."""
+    with Server() as broker:
+        station = make_station(dispatch, pool=pool, broker=broker, lease_seconds=2.0)
+        item_id = station.running("hold")
+        (before,) = station.inspector.leases()
+        broker.stop()
+        station.worker.wait_for_log("Cannot connect")
+        until = before.expires_at_ms + 6000
+        eventually(lambda: station.inspector.leases()[0].expires_at_ms > until, 20, "renewals")
+        assert station.inspector.leases()[0].token == before.token
+        broker.start()
+        station.let_go(item_id)
+        assert station.timeouts(item_id, 1) == [0]
+
+
+def test_a_run_that_has_lost_its_lease_is_stopped_on_request(make_station, dispatch):
+    """Quietly: the result is that of the run that holds the lease now."""
+    station = make_station(dispatch, on_lease_lost="terminate")
+    first = station.worker
+    item_id = station.running("hold_and_tell", then="hold_again")
+    first.signal(SIGSTOP)
+    station.one_more_worker()
+    station.wait_runs_of(item_id, 2)
+    first.signal(SIGCONT)
+    stopped = "stopped by SystemExit"
+    eventually(lambda: stopped in station.events(item_id), 15, "the end of the first run")
+    first.wait_for_log("has lost its lease while it runs")
+    first.wait_for_log("its lease was no longer held when it ended")
+    assert station.state_of(item_id) in {"PENDING", "STARTED"}
+    station.let_go(item_id)
+    assert station.timeouts(item_id, 2) == TIMED_OUT
+    station.wait_state(item_id, "SUCCESS")
+    assert "on_failure" not in " ".join(station.events(item_id))
+
+
+def test_a_greenlet_that_has_lost_its_lease_is_stopped_on_request(make_station):
+    station = make_station("direct", pool="gevent", on_lease_lost="terminate", heartbeat=0.2)
+    item_id = station.running("hold_and_tell")
+    (lease,) = station.inspector.leases()
+    assert station.vtrr.engine.release(item_id, lease.token).held
+    stopped = "stopped by GreenletExit"
+    eventually(lambda: stopped in station.events(item_id), 15, "the end of the first run")
+    assert station.timeouts(item_id, 2) == RELEASED
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_a_run_that_has_lost_its_lease_goes_on_by_default(make_station, dispatch, pool):
+    """Its ack is refused. A pool that can't stop a run does the same and says so."""
+    word = "terminate" if pool == "threads" else "continue"
+    station = make_station(dispatch, pool=pool, on_lease_lost=word, heartbeat=0.2)
+    item_id = station.running("hold", then="hold_again")
+    (lease,) = station.inspector.leases()
+    assert station.vtrr.engine.release(item_id, lease.token).held
+    station.wait_runs_of(item_id, 2)
+    station.worker.wait_for_log("has lost its lease while it runs")
+    if pool == "threads":
+        station.worker.wait_for_log("this pool can't stop a run")
+    station.traces.open(item_id)
+    station.worker.wait_for_log("its lease was no longer held when it ended")
+    assert len(station.inspector.leases()) == 1
+    station.let_go(item_id)
+    assert station.timeouts(item_id, 2) == RELEASED
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
+def test_a_function_can_ask_for_its_lease(make_station, pool):
+    """It is held, until somebody took it away."""
+    station = make_station("direct", pool=pool, heartbeat=False, lease_seconds=60)
+    item_id = station.running("hold_and_ask")
+    eventually(lambda: "held True" in station.events(item_id), 10, "the first answer")
+    (lease,) = station.inspector.leases()
+    assert station.vtrr.engine.release(item_id, lease.token).held
+    station.traces.open(item_id)
+    eventually(lambda: "held False" in station.events(item_id), 10, "the second answer")
+    assert station.timeouts(item_id, 2) == RELEASED
+
+
+def test_a_hung_run_is_renewed_up_to_max_runtime(make_station, dispatch):
+    """Then its lease ends, and the item runs again and is counted."""
+    station = make_station(dispatch, max_runtime=2, on_lease_lost="terminate")
+    started = time.monotonic()
+    item_id = station.running("hold_and_tell")
+    station.wait_runs_of(item_id, 2)
+    assert time.monotonic() - started > 2
+    assert station.timeouts(item_id, 2) == TIMED_OUT
+    station.worker.wait_for_log("has run for more than max_runtime (2 s)")
+    stopped = "stopped by SystemExit"
+    eventually(lambda: stopped in station.events(item_id), 10, "the end of the first run")
+
+
+def test_a_dead_worker_is_noticed_within_its_lease(make_station, dispatch):
+    """By another one that is idle, without Beat and without any other work."""
+    station = make_station(dispatch, lease_seconds=2.0)
+    first = station.worker
+    item_id = station.running("hold")
+    station.one_more_worker()
+    station.let_pass(2.5)  # so that the lease that ends is a renewed one
+    os.kill(first.pid, SIGKILL)
+    killed = time.time()
+    runs = station.wait_runs_of(item_id, 2)
+    assert runs[1]["at"] - killed < 2 + 6
+    assert station.timeouts(item_id, 2) == TIMED_OUT
