@@ -42,8 +42,9 @@ types: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# CHAOS_SECONDS=300 of havoc, CHAOS_SEED=... repeats a plan, CHAOS_KILLS=20 for each recovery time.
 chaos: $(STAMP)
-	$(BIN)/python -m pytest -m chaos --timeout 900 $(ARGS)
+	$(BIN)/python -m pytest -m chaos --timeout 900 -s $(ARGS)
 
 docs: $(STAMP)
 	$(BIN)/python -m pytest tests/docs tests/unit/test_spec_coverage.py $(ARGS)

@@ -12,8 +12,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from celery import signals
 from celery.utils.log import get_logger
 
+from vtrr_queue.celery.shutdown import LOOK_SECONDS, LastLook
 from vtrr_queue.errors import VTRRError
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ UNSURE_SECONDS = 1.0
 
 LISTEN_SECONDS = 0.5
 """Longest sleep between two checks of what this process has to settle, s."""
+
+HURRY_SECONDS = 30.0
+"""How long dead processes are looked for after the worker was told to end, s."""
 
 BLOCKED_SECONDS = 0.05
 """Pause between two tries to lease while plain tasks use every slot, s."""
@@ -52,10 +57,13 @@ class Keeper:
         self._tick = threading.Event()
         self._thread: threading.Thread | None = None
         self._listeners: list[threading.Thread] = []
+        self._hurry_until = 0.0
+        self._last_look = LastLook(feeder.consumer.pool)
 
     def start(self) -> None:
         """Start the thread once."""
         if self._thread is None:
+            signals.worker_shutting_down.connect(self._on_shutdown)
             self._thread = threading.Thread(target=self._run, name="vtrr-keeper", daemon=True)
             self._thread.start()
 
@@ -84,6 +92,15 @@ class Keeper:
         self._next_look[feed.vtrr.name] = 0.0
         self._tick.set()
 
+    def hurry(self) -> None:
+        """Runs are being ended from outside: look often for what is dead, for a while."""
+        self._hurry_until = time.monotonic() + HURRY_SECONDS
+        self._tick.set()
+
+    @property
+    def _hurried(self) -> bool:
+        return time.monotonic() < self._hurry_until
+
     def watch(self) -> None:
         """Try again and again, until the feeder is no longer blocked."""
         self._next_try = time.monotonic() + BLOCKED_SECONDS
@@ -109,15 +126,24 @@ class Keeper:
         if self._ticks_here:
             self._ticks_here = False
             self._feeder.tick()
+        if self._hurried:
+            self._last_look.release(feeds)
         now = time.monotonic()
         self._try_again(now)
         for feed in feeds:
-            feed.release_dropped()
-            due = feed.next_due()
-            if due is not None and now >= due:
-                self._settle(feed)
-            if now >= self._next_look.get(feed.vtrr.name, 0.0):
-                self._look(feed)
+            self._attend(feed, now)
+
+    def _attend(self, feed: Feed, now: float) -> None:
+        feed.release_dropped()
+        due = feed.next_due()
+        if due is not None and now >= due:
+            self._settle(feed)
+        if now >= self._next_look.get(feed.vtrr.name, 0.0):
+            self._look(feed)
+
+    def _on_shutdown(self, **_: object) -> None:
+        """Celery's signal, sent before the worker says so elsewhere."""
+        self.hurry()
 
     def _try_again(self, now: float) -> None:
         if now >= self._next_try:
@@ -127,6 +153,8 @@ class Keeper:
 
     def _pause(self, feeds: list[Feed]) -> float:
         now, dues = time.monotonic(), [time.monotonic() + LISTEN_SECONDS]
+        if self._hurried:
+            dues.append(now + LOOK_SECONDS)
         if self._feeder.blocked:
             dues.append(self._next_try)
         for feed in feeds:

@@ -107,6 +107,16 @@ class ItemRequest(Request):
                          timeout, self.name, self.id)  # fmt: skip
         self.vtrr_settle(Fate.TIMED_OUT, f"hard time limit of {timeout} s", KILL_GRACE_SECONDS)
 
+    def cancel(self, *args: Any, **kwargs: Any) -> None:
+        """Celery's hook: a cold shutdown, or a lost broker where the app cancels runs then."""
+        super().cancel(*args, **kwargs)
+        self._message.feed.feeder.keeper.hurry()
+
+    @property
+    def vtrr_cancelled(self) -> bool:
+        """Whether Celery has cancelled this run."""
+        return bool(self._already_cancelled)
+
     def _announce_revoked(self, *args: Any, **kwargs: Any) -> None:
         super()._announce_revoked(*args, **kwargs)
         self.vtrr_settle(Fate.CANCELLED, "revoked")
