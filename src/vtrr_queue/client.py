@@ -229,15 +229,21 @@ class ScriptClient:
         Raises:
             Unavailable: No attempt was answered.
         """
-        last: Exception | None = None
-        for _ in range(ATTEMPTS):
-            try:
-                with self._masked(), self._connection() as connection:
-                    connection.send_packed_command(connection.pack_commands(commands))
-                    return [connection.read_response() for _ in commands]
-            except _AGAIN as exc:
-                last = exc
-        raise Unavailable(str(commands[0][0]), ATTEMPTS, last)
+        return self._read(commands, lambda connection: connection.read_response())
+
+    def ask(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """As :meth:`read`, for commands a server may not have or allow.
+
+        Args:
+            commands: Command tuples.
+
+        Returns:
+            One reply a command; the error itself where the server refused.
+
+        Raises:
+            Unavailable: No attempt was answered.
+        """
+        return self._read(commands, self._reply)
 
     def hear(self, channel: str) -> Iterator[bytes | None]:
         """Subscribe to a channel and yield what is published, None at each quiet second.
@@ -271,6 +277,19 @@ class ScriptClient:
     def close(self) -> None:
         """Close every idle connection; the client stays usable."""
         self.pool.disconnect()
+
+    def _read(
+        self, commands: Sequence[tuple[Any, ...]], reply: Callable[[AbstractConnection], Any]
+    ) -> list[Any]:
+        last: Exception | None = None
+        for _ in range(ATTEMPTS):
+            try:
+                with self._masked(), self._connection() as connection:
+                    connection.send_packed_command(connection.pack_commands(commands))
+                    return [reply(connection) for _ in commands]
+            except _AGAIN as exc:
+                last = exc
+        raise Unavailable(str(commands[0][0]), ATTEMPTS, last)
 
     def _once(
         self,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.dead import DeadLetters
+from vtrr_queue.doctor import Finding, examine_server
 from vtrr_queue.keys import SCHEDULING_KEYS, SCHEMA
 from vtrr_queue.model import WEIGHT_MAX
 from vtrr_queue.records import read_record
@@ -174,6 +175,17 @@ class Inspector:
             are tested, not audited.
         """
         return violations(self._stored(), largest_charge)
+
+    def doctor(self) -> list[Finding]:
+        """Look for settings that put the queue at risk.
+
+        Returns:
+            Findings, worst first; empty when all is well.
+
+        Source:
+            docs/doctor.md lists all of them.
+        """
+        return examine_server(self.client, self.keys)
 
     def _at_once(self, *commands: Sequence[Any]) -> list[Any]:
         if not commands:

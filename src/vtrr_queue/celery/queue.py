@@ -16,6 +16,7 @@ from celery.utils.log import get_logger
 from kombu.serialization import prepare_accept_content
 
 from vtrr_queue.celery import beat, entries
+from vtrr_queue.celery.doctor import QueueInspector
 from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
 from vtrr_queue.celery.options import check_hard_limit, check_options
 from vtrr_queue.celery.settings import OnFailure, OnLeaseLost, check_dead_letters, check_hold
@@ -281,6 +282,11 @@ class VTRRQueue:
     def died(self, item_id: str, reason: str) -> None:
         """Log that an item is a dead letter now."""
         logger.error("item %s of queue %r is a dead letter: %s", item_id, self.name, reason)
+
+    @property
+    def inspector(self) -> QueueInspector:
+        """Views on this queue: depth, partitions, leases, audit, and the doctor."""
+        return QueueInspector(self)
 
     @property
     def task_name(self) -> str | None:
