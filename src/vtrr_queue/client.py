@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import itertools
-import os
-import secrets
 import signal
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -42,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from redis.connection import AbstractConnection, ConnectionPool
+
+    from vtrr_queue.model import Durability
 
 ATTEMPTS = 3
 """How often a call is sent before :class:`~vtrr_queue.errors.Unavailable` is raised."""
@@ -120,27 +118,17 @@ _GET_TAKES_NAME = (
 )
 
 
-class Producers:
-    """Numbers the calls of this process, so that a repeated call is known for what it is.
+class Unconfirmed(Exception):
+    """Scripts ran, but what they wrote is not known to be safe.
 
-    A producer has one call under way at a time. One whose call failed is not used again: its call
-    may still be on the way. A child after a fork has producers of its own.
+    Args:
+        replies: Replies of the scripts.
+        cause: Why.
     """
 
-    def __init__(self) -> None:
-        self._idle: deque[tuple[int, str, itertools.count[int]]] = deque()
-
-    @contextlib.contextmanager
-    def take(self) -> Iterator[tuple[str, int]]:
-        """A producer for one call, and the number of that call."""
-        try:
-            owner, producer, numbers = self._idle.popleft()
-        except IndexError:
-            owner = 0
-        if owner != os.getpid():
-            owner, producer, numbers = os.getpid(), secrets.token_hex(8), itertools.count(1)
-        yield producer, next(numbers)
-        self._idle.append((owner, producer, numbers))
+    def __init__(self, replies: list[Reply], cause: object) -> None:
+        self.replies, self.cause = replies, cause
+        super().__init__(str(cause))
 
 
 class ScriptClient:
@@ -171,13 +159,20 @@ class ScriptClient:
         server_ms, at = self._clock
         return int(server_ms + (time.monotonic() - at) * 1000) if server_ms else 0
 
-    def call(self, name: str, echo: str, arguments: Callable[[int], Sequence[Any]]) -> Reply:
+    def call(
+        self,
+        name: str,
+        echo: str,
+        arguments: Callable[[int], Sequence[Any]],
+        confirm: Durability | None = None,
+    ) -> Reply:
         """Run one script until it answers.
 
         Args:
             name: Script name.
             echo: What the reply must carry in second place.
             arguments: Gets the number of earlier attempts, gives the arguments after the echo.
+            confirm: What to wait for on the same connection.
 
         Returns:
             The reply, status decoded to str, the rest as bytes and integers.
@@ -185,17 +180,20 @@ class ScriptClient:
         Raises:
             Unavailable: No attempt was answered.
             Refused: The server refused the script.
+            Unconfirmed: It ran, but the wait was in vain.
         """
-        return self.call_many([(name, echo, arguments)])[0]
+        return self.call_many([(name, echo, arguments)], confirm)[0]
 
     def call_many(
         self,
         calls: Sequence[Call],
+        confirm: Durability | None = None,
     ) -> list[Reply]:
         """Run several scripts in one round trip; each must be safe to repeat.
 
         Args:
             calls: Triples of script name, echo and arguments as in :meth:`call`.
+            confirm: What to wait for on the same connection.
 
         Returns:
             One reply a call, in order.
@@ -211,7 +209,7 @@ class ScriptClient:
                 time.sleep(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS)) - 1])
             try:
                 with self._masked():
-                    return self._once(calls, attempt)
+                    return self._once(calls, attempt, confirm)
             except (*_AGAIN, ReplyMismatch) as exc:
                 last = exc
             except ResponseError as exc:
@@ -295,6 +293,7 @@ class ScriptClient:
         self,
         calls: Sequence[Call],
         attempt: int,
+        confirm: Durability | None = None,
     ) -> list[Reply]:
         # Of several calls, one that is repeated with its text would run behind the others.
         known = self._loaded if len(calls) > 1 else {calls[0][0]}
@@ -315,8 +314,32 @@ class ScriptClient:
                 self._checked(name, echo, reply)
                 for (name, echo, _), reply in zip(calls, replies, strict=True)
             ]
+            if confirm is not None:
+                self._wait(connection, confirm, checked)
         self._loaded.update(name for name, _, _ in calls)
         return checked
+
+    def _wait(
+        self, connection: AbstractConnection, confirm: Durability, replies: list[Reply]
+    ) -> None:
+        """Wait until what this connection wrote is safe.
+
+        WAIT and WAITAOF speak of the writes of their own connection, in steps shorter than the
+        socket's timeout.
+        """
+        deadline = time.monotonic() + confirm.timeout_seconds
+        while True:
+            left = max(0.0, min(deadline - time.monotonic(), self.socket_timeout / 2))
+            command = ("WAITAOF", 1, 0) if confirm.level == "fsync" else ("WAIT", 1)
+            packed = connection.pack_commands([(*command, max(1, int(left * 1000)))])
+            connection.send_packed_command(packed)
+            reply = self._reply(connection)
+            if isinstance(reply, Exception):
+                raise Unconfirmed(replies, reply)
+            if (reply[0] if isinstance(reply, list) else reply) >= 1:
+                return
+            if time.monotonic() >= deadline:
+                raise Unconfirmed(replies, f"not within {confirm.timeout_seconds:g} s")
 
     def _command(self, name: str, arguments: Sequence[Any], *, by_hash: bool) -> tuple[Any, ...]:
         script = load(name)

@@ -8,6 +8,7 @@
     |-- DuplicateItem                        on_duplicate="error" met a known id
     |-- EnqueueInterrupted                   Redis failed between two chunks of a bulk call
     |-- LeaseLost                            the lease is no longer held
+    |-- NotDurable                           stored, but not confirmed on disk or on a replica
     |-- PayloadError (also ValueError)       a payload cannot be serialised
     |-- UndecodablePayload                   a stored payload cannot be read
     |-- SchemaMismatch                       the keys belong to another layout
@@ -23,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from vtrr_queue.model import Enqueued
 
 SHOWN = 5
 """Most ids an error message spells out."""
@@ -161,6 +164,31 @@ class SchemaMismatch(VTRRError):
         super().__init__(
             f"keys under {prefix!r} have layout {found or 'none'}, "
             f"this release needs layout {expected}; {how}",
+        )
+
+
+class NotDurable(VTRRError):
+    """Items are stored and will run, but what ``durability=`` asks for was not confirmed.
+
+    A crash of the server right now may lose them; enqueuing the same ids again is safe.
+
+    Args:
+        item_ids: Ids that are stored.
+        level: ``"fsync"`` or ``"replicated"``.
+        cause: Why it was not confirmed.
+        enqueued: What the call would have returned.
+    """
+
+    def __init__(
+        self, item_ids: Sequence[str], level: str, cause: object, enqueued: Enqueued | None = None
+    ) -> None:
+        self.item_ids, self.level, self.cause = tuple(item_ids), level, str(cause)
+        self.enqueued = enqueued
+        shown = ", ".join(repr(item_id) for item_id in self.item_ids[:SHOWN])
+        more = "" if len(self.item_ids) <= SHOWN else f" and {len(self.item_ids) - SHOWN} more"
+        super().__init__(
+            f"items are stored, but durability={level!r} is not confirmed: {self.cause} "
+            f"(stored: {shown}{more})"
         )
 
 

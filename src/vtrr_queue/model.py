@@ -9,6 +9,7 @@ from vtrr_queue.errors import ArgumentError
 
 OnDuplicate = Literal["skip", "error"]
 ReclaimPosition = Literal["back", "front"]
+DurabilityLevel = Literal["fsync", "replicated"]
 
 WEIGHT_MIN, WEIGHT_MAX = 0.001, 1e9
 """Accepted weights; scripts check them again."""
@@ -82,6 +83,20 @@ class Wake:
     next_wake_ms: int | None = None
     server_now_ms: int = 0
     waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """What an enqueue waits for.
+
+    Attributes:
+        level: ``"fsync"``: the server's append-only file is on disk; ``"replicated"``: a replica
+            has it.
+        timeout_seconds: Longest wait, s.
+    """
+
+    level: DurabilityLevel
+    timeout_seconds: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ SAMPLES = [
     errors.DuplicateItem(["a", "b"]),
     errors.EnqueueInterrupted(["a"], ["b", "c"]),
     errors.LeaseLost("a"),
+    errors.NotDurable(["a"], "fsync", "not within 2 s"),
     errors.PayloadError("tasks[0]['args']", "no"),
     errors.UndecodablePayload("no"),
     errors.SchemaMismatch("", "3", "vtrr:files:"),

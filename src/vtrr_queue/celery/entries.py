@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, PayloadError
-from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem
+from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, Durability, NewItem
 from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
@@ -100,6 +100,20 @@ def check_choice(argument: str, value: object, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ArgumentError(argument, value, " or ".join(repr(choice) for choice in choices))
     return value
+
+
+def check_durability(level: object, timeout: object) -> Durability | None:
+    """What an enqueue is to wait for.
+
+    Raises:
+        ArgumentError: The level is no word we know, or the timeout is out of range.
+        ArgumentTypeError: The timeout is no number.
+    """
+    seconds = check_number("durability_timeout", timeout, 0.001, 3600)
+    if level is None:
+        return None
+    check_choice("durability", level, ("fsync", "replicated"))
+    return Durability("fsync" if level == "fsync" else "replicated", seconds)
 
 
 def check_args(argument: str, value: object) -> list[Any]:

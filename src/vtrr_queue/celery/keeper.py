@@ -58,7 +58,7 @@ class Keeper:
         self._thread: threading.Thread | None = None
         self._listeners: list[threading.Thread] = []
         self._hurry_until = 0.0
-        self._last_look = LastLook(feeder.consumer.pool)
+        self._last_look = LastLook(feeder)
 
     def start(self) -> None:
         """Start the thread once."""

@@ -25,8 +25,9 @@ from vtrr_queue.celery.trigger import Publisher
 from vtrr_queue.celery.worker import install_step
 from vtrr_queue.dead import DeadLetters
 from vtrr_queue.engine import Engine
-from vtrr_queue.errors import ArgumentError, ArgumentTypeError, UndecodablePayload
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError, NotDurable, UndecodablePayload
 from vtrr_queue.model import (
+    Durability,
     Enqueued,
     Lease,
     NewItem,
@@ -172,7 +173,7 @@ class VTRRQueue:
 
     def enqueue(
         self, task: VTRRTask, partition_key: str, tasks: Sequence[dict[str, Any]],
-        on_duplicate: OnDuplicate,
+        on_duplicate: OnDuplicate, durability: Durability | None = None,
     ) -> list[str]:  # fmt: skip
         """Check, serialise and store entries; see :meth:`VTRRTask.queue`."""
         check_text("partition_key", partition_key, entries.PARTITION_MAX)
@@ -183,17 +184,25 @@ class VTRRQueue:
             for item, entry in zip(items, tasks, strict=True):
                 celery_task.apply(entry.get("args"), entry.get("kwargs"), task_id=item.item_id)
         elif items:
-            self.store(partition_key, items, on_duplicate)
+            self.store(partition_key, items, on_duplicate, durability)
         return [item.item_id for item in items]
 
     def store(
-        self, partition: str, items: Sequence[NewItem], on_duplicate: OnDuplicate = "skip"
-    ) -> Enqueued:
+        self, partition: str, items: Sequence[NewItem], on_duplicate: OnDuplicate = "skip",
+        durability: Durability | None = None,
+    ) -> Enqueued:  # fmt: skip
         """Store checked items, then send the triggers they need."""
-        enqueued = self.engine.enqueue(
-            partition, items, on_duplicate=on_duplicate, budget=self.budget
-        )
+        late: NotDurable | None = None
+        try:
+            enqueued = self.engine.enqueue(
+                partition, items, on_duplicate=on_duplicate, budget=self.budget,
+                durability=durability,
+            )  # fmt: skip
+        except NotDurable as exc:  # they are stored all the same, and will run
+            late, enqueued = exc, cast("Enqueued", exc.enqueued)
         self._publisher.send(enqueued.wake.triggers, PUBLISH_WAIT_SECONDS)
+        if late is not None:
+            raise late
         return enqueued
 
     def send_triggers(self, wake: Wake) -> None:

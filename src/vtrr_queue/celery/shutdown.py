@@ -16,6 +16,7 @@ from vtrr_queue.celery.request import Fate, shutting_down
 
 if TYPE_CHECKING:
     from vtrr_queue.celery.feed import Feed
+    from vtrr_queue.celery.worker import Feeder
 
 LOOK_SECONDS = 0.05
 """Pause between two looks, s. What both of them see dead has no result on its way."""
@@ -28,11 +29,11 @@ class LastLook:
     """Looks for dead processes of a prefork pool.
 
     Args:
-        pool: The worker's pool.
+        feeder: The worker's feeder.
     """
 
-    def __init__(self, pool: Any) -> None:
-        self._pool = pool
+    def __init__(self, feeder: Feeder) -> None:
+        self._feeder = feeder
         self._dead: set[int] = set()
 
     def release(self, feeds: list[Feed]) -> None:
@@ -41,7 +42,7 @@ class LastLook:
         Args:
             feeds: All queues of the worker.
         """
-        before, self._dead = self._dead, _dead_without_a_word(self._pool)
+        before, self._dead = self._dead, _dead_without_a_word(self._feeder.consumer.pool)
         dead = before & self._dead
         for held in (each for feed in feeds for each in feed.running() if each.started):
             if held.request.worker_pid in dead and (shutting_down() or held.request.vtrr_cancelled):

@@ -20,13 +20,14 @@ from vtrr_queue.celery.entries import (
     ID_MAX,
     PARTITION_MAX,
     check_args,
+    check_durability,
     check_kwargs,
     check_number,
     check_text,
 )
 from vtrr_queue.celery.options import check_hard_limit
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, VTRRError
-from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, NewItem, OnDuplicate
+from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, DurabilityLevel, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
@@ -135,7 +136,9 @@ class FairTask:
             link_error: Signatures to call on failure.
             shadow: Name to show instead of the task's.
             **options: ``partition_key`` (required, except in a retry), ``weight``, ``countdown``
-                or ``eta``, and Celery's own (``chain``, ``chord``, ``group_id``, ``headers``...).
+                or ``eta``, ``durability`` and ``durability_timeout`` as in
+                :meth:`VTRRTask.queue`, and Celery's own (``chain``, ``chord``, ``group_id``,
+                ``headers``...).
 
         Returns:
             The result handle under the item's id.
@@ -173,7 +176,11 @@ class FairTask:
             serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
         )  # fmt: skip
         delay_ms = round(_delay_seconds(options) * 1000)
-        self.vtrr_queue.store(partition, [NewItem(item_id, body, weight, delay_ms)])
+        durability = check_durability(
+            options.get("durability"), options.get("durability_timeout", 2.0)
+        )
+        item = NewItem(item_id, body, weight, delay_ms)
+        self.vtrr_queue.store(partition, [item], durability=durability)
         return item_id
 
     def _retry(self, request: Any, token: str, args: Any, kwargs: Any, embed: dict[str, Any],
@@ -247,6 +254,8 @@ class VTRRTask:
         tasks: Sequence[dict[str, Any]],
         *,
         on_duplicate: OnDuplicate = "skip",
+        durability: DurabilityLevel | None = None,
+        durability_timeout: float = 2.0,
     ) -> list[str]:
         """Enqueue calls for one partition; they run in this order.
 
@@ -257,6 +266,9 @@ class VTRRTask:
                 (string, else a UUID).
             on_duplicate: An id that waits or runs already is left alone (``"skip"``) or the
                 whole call is refused (``"error"``).
+            durability: Return only when the server has the items on disk (``"fsync"``) or a
+                replica has them (``"replicated"``); None for when they are in its memory.
+            durability_timeout: Longest wait for that, s.
 
         Returns:
             The item ids, in order; ``[]`` for an empty list.
@@ -267,9 +279,12 @@ class VTRRTask:
             PayloadError: An entry cannot be serialised. Nothing was enqueued.
             DuplicateItem: ``on_duplicate="error"`` and an id is known.
             EnqueueInterrupted: Redis failed inside a call of more than 500 entries.
+            NotDurable: All is stored, but the durability was not confirmed in time.
+            Refused: The server can't give that durability; nothing was enqueued.
             Unavailable: Redis did not answer.
         """
-        return self._vtrr.enqueue(self, partition_key, tasks, on_duplicate)
+        wanted = check_durability(durability, durability_timeout)
+        return self._vtrr.enqueue(self, partition_key, tasks, on_duplicate, wanted)
 
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> AsyncResult:
         """As Celery's, with ``partition_key=``; see :meth:`FairTask.apply_async`."""

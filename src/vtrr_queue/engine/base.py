@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from vtrr_queue.client import Producers, ScriptClient
+from vtrr_queue.client import ScriptClient
+from vtrr_queue.engine.producers import Producers
 from vtrr_queue.errors import ArgumentError, SchemaMismatch
 from vtrr_queue.keys import SCHEMA, QueueKeys
 from vtrr_queue.model import DeadLetterRules, ReclaimPosition, Settled, TriggerBudget
@@ -41,6 +42,7 @@ class EngineBase:
         self._later_channel = self.keys.wake_channel
         self._ready_channel = self._later_channel if wake else ""
         self._producers = Producers()
+        self._confirms = False
 
     def _settled(self, reply: Reply, status: str, prefix: str) -> Settled:
         self._check(reply)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from vtrr_queue.client import ATTEMPTS
+from vtrr_queue.client import ATTEMPTS, Unconfirmed
 from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
 from vtrr_queue.errors import (
     ArgumentError,
     DuplicateItem,
     EnqueueInterrupted,
+    NotDurable,
     Refused,
     Unavailable,
 )
-from vtrr_queue.model import Enqueued, NewItem, OnDuplicate, TriggerBudget
+from vtrr_queue.model import Durability, Enqueued, NewItem, OnDuplicate, TriggerBudget
 from vtrr_queue.records import (
     CHUNK_ITEMS,
     chunks_of,
@@ -39,6 +40,7 @@ class Producing(EngineBase):
         *,
         on_duplicate: OnDuplicate = "skip",
         budget: TriggerBudget = NO_TRIGGERS,
+        durability: Durability | None = None,
     ) -> Enqueued:
         """Store items of one partition, oldest first.
 
@@ -47,6 +49,7 @@ class Producing(EngineBase):
             items: In the order in which they are to run.
             on_duplicate: ``"skip"`` leaves known ids alone, ``"error"`` refuses the whole call.
             budget: How many triggers may stand.
+            durability: Return only when this is confirmed.
 
         Returns:
             All ids, those that were known already, and the triggers to publish.
@@ -54,6 +57,8 @@ class Producing(EngineBase):
         Raises:
             DuplicateItem: ``on_duplicate="error"`` and an id is known or comes twice.
             EnqueueInterrupted: Redis failed after some chunks were stored.
+            NotDurable: All is stored, but ``durability`` was not confirmed in time.
+            Refused: The server can't give that durability (nothing was stored), or has no memory.
             Unavailable: Redis did not answer; enqueuing the same ids again is safe.
             SchemaMismatch: The keys belong to another layout.
 
@@ -63,12 +68,11 @@ class Producing(EngineBase):
         chunks = chunks_of(items)
         ids = [item.item_id for item in items]
         if on_duplicate == "error":
-            known = [item_id for item_id, times in Counter(ids).items() if times > 1]
-            if len(chunks) > 1:
-                known += self.known(ids)
-            if known:
-                raise DuplicateItem(known)
+            self._refuse_known(ids, ask=len(chunks) > 1)
+        if durability is not None:
+            self._check_durability(durability.level)
         duplicates: list[str] = []
+        unconfirmed: object = None
         reply: Reply = ["enqueued", b"", 0, 0, 0, b""]
         done = 0
         triggers = trigger_arguments(budget)
@@ -76,14 +80,20 @@ class Producing(EngineBase):
             last = done + len(chunk) == len(items)
             sends = triggers if last else trigger_arguments(NO_TRIGGERS)
             try:
-                reply = self._enqueue_chunk(partition, chunk, on_duplicate, (*sends, len(items)))
+                reply, unconfirmed = self._enqueue_chunk(
+                    partition, chunk, on_duplicate, (*sends, len(items)),
+                    durability if last else None,  # a later write is never safer than an earlier
+                )  # fmt: skip
             except (Unavailable, Refused) as exc:
                 if done:
                     raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
                 raise
             duplicates += [item_id.decode() for item_id in reply[6:]]
             done += len(chunk)
-        return Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[2]))
+        enqueued = Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[2]))
+        if durability is not None and unconfirmed is not None:
+            raise NotDurable(ids, durability.level, unconfirmed, enqueued)
+        return enqueued
 
     def known(self, item_ids: Sequence[str]) -> list[str]:
         """Which of these ids are waiting or running, in the given order."""
@@ -99,7 +109,8 @@ class Producing(EngineBase):
         chunk: Sequence[NewItem],
         on_duplicate: OnDuplicate,
         triggers: tuple[int, int, str, int],
-    ) -> Reply:
+        durability: Durability | None,
+    ) -> tuple[Reply, object]:
         remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
         later = any(item.delay_ms for item in chunk)
         channel = self._later_channel if later else self._ready_channel
@@ -108,9 +119,35 @@ class Producing(EngineBase):
             rest += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
         with self._producers.take() as (producer, number):
             echo = f"{producer}:{number}"
-            reply = self.client.call("enqueue", echo, lambda _: (producer, number, *rest))
+            unconfirmed: object = None
+            try:
+                reply = self.client.call(
+                    "enqueue", echo, lambda _: (producer, number, *rest), durability
+                )
+            except Unconfirmed as exc:
+                reply, unconfirmed = exc.replies[0], exc.cause
         if self._check(reply)[0] == "duplicate":
             raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
         if reply[0] == "weight":
             raise ArgumentError(f"weight of {reply[6].decode()!r}", reply[7], "0.001 to 1e9")
-        return reply
+        return reply, unconfirmed
+
+    def _refuse_known(self, ids: Sequence[str], *, ask: bool) -> None:
+        known = [item_id for item_id, times in Counter(ids).items() if times > 1]
+        if ask:
+            known += self.known(ids)
+        if known:
+            raise DuplicateItem(known)
+
+    def _check_durability(self, level: str) -> None:
+        """Ask the server once whether it can confirm, before anything is stored."""
+        if level != "fsync" or self._confirms:
+            return
+        ((command,), info) = self.client.ask(("COMMAND", "INFO", "WAITAOF"), ("INFO",))
+        if not command:
+            why = "durability='fsync' needs WAITAOF: Redis 7.2 or later, or Valkey"
+            raise Refused("enqueue", ValueError(why))
+        if b"aof_enabled:0" in info:
+            why = "durability='fsync' needs the append-only file: CONFIG SET appendonly yes"
+            raise Refused("enqueue", ValueError(why))
+        self._confirms = True

@@ -36,6 +36,7 @@ local marker = RECENT .. ":" .. producer
 local last, known = string.match(redis.call("GET", marker) or "-1", "^(%S+) ?(.*)$")
 if tonumber(last) >= call then
   reply = known ~= "" and cjson.decode(known) or reply
+  redis.call("PEXPIRE", marker, remember_ms) -- WAIT waits for writes of its own connection only
   local sent, left = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 1, items)
   return { "enqueued", echo, now, sent, left, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
 end
