@@ -93,7 +93,13 @@ class Watched:
     def wait_over(self) -> None:
         """Wait until the replica has taken the place of the primary."""
         with self.replica.client() as client:
-            eventually(lambda: client.info("replication")["role"] == "master", 30, "a new primary")
+            eventually(lambda: self._leads(client), 30, "a new primary")
+
+    @staticmethod
+    def _leads(client: redis.Redis) -> bool:
+        with contextlib.suppress(redis.ConnectionError):  # a promotion cuts connections
+            return client.info("replication")["role"] == "master"
+        return False
 
     @staticmethod
     def _sees_all(client: redis.Redis) -> bool:

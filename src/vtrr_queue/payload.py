@@ -103,6 +103,7 @@ def encode(
     except RecursionError as exc:
         raise PayloadError(argument, "it is nested too deeply or contains itself") from exc
     except (EncodeError, DecodeError, SerializerNotInstalled, TypeError, ValueError) as exc:
+        _let_limits_through(exc)
         raise PayloadError(argument, exc) from exc
     if len(raw) > BODY_MAX:
         raise PayloadError(argument, f"{len(raw)} bytes are more than {BODY_MAX}")
@@ -129,6 +130,16 @@ def decode(stored: bytes) -> Payload:
     if not isinstance(headers, dict):
         raise UndecodablePayload("the headers are no mapping")
     return payload
+
+
+def _let_limits_through(error: Exception) -> None:
+    """Raise a soft time limit that struck inside kombu, which wraps whatever is raised there.
+
+    By name: billiard, whose exception it is, is not ours to import here.
+    """
+    for cause in (error.__cause__, error.__context__, *error.args):
+        if isinstance(cause, Exception) and type(cause).__name__ == "SoftTimeLimitExceeded":
+            raise cause from None
 
 
 def _refuse_markers(message: list[Any]) -> None:

@@ -4,6 +4,7 @@ import pickle
 from contextlib import suppress
 
 import pytest
+from billiard.exceptions import SoftTimeLimitExceeded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,3 +140,16 @@ def test_types_that_are_not_accepted_are_undecodable(found, accept):
     """Above all, no pickle is opened that the app does not accept."""
     with pytest.raises(UndecodablePayload):
         found.call(accept)
+
+
+class Interrupting(dict):
+    """A mapping that is interrupted while it is written."""
+
+    def items(self):
+        raise SoftTimeLimitExceeded
+
+
+def test_a_soft_limit_during_serialisation_is_no_payload_error():
+    """It strikes wherever the child is; kombu would make an error of encoding of it."""
+    with pytest.raises(SoftTimeLimitExceeded):
+        encode("t", [Interrupting(a=1)], {}, serializer="json")
