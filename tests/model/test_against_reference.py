@@ -83,9 +83,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.patch.undo()
         self.engine.client.close()
 
-    def send_again(self, calls, attempt):
+    def send_again(self, calls, attempt, confirm=None):
         """Send a call; when replies get lost send it once more, which must answer the same."""
-        replies = self.send(calls, attempt)
+        replies = self.send(calls, attempt, confirm)
         if self.is_lossy and replies[0][0] != "late":
             assert self.send(calls, attempt + 1) == replies
         return replies
