@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "spec-coverage.md"
-ROWS = [*(f"S{number}" for number in range(1, 43)), "B10", "B11", "B12", "B13", "B14", "B15", "B25", "B26"]
+PROVED = [*range(10, 16), 25, 26]
+ROWS = [*(f"S{number}" for number in range(1, 43)), *(f"B{number}" for number in PROVED)]
 
 
 def read_table():
