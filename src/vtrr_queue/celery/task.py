@@ -45,6 +45,9 @@ RETRY_DELAY_MIN_SECONDS = 0.2
 """Least delay of a retry, s: the run that asked for it must store its state RETRY before the next
 run stores a result, because Celery's backends read the old state and then write the new one."""
 
+_OURS = ("partition_key", "weight", "durability", "durability_timeout")
+"""Options of ``apply_async`` that Celery does not know."""
+
 _STORED_HEADERS = (
     "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
     "replaced_task_nesting", "stamped_headers", "stamps",
@@ -149,8 +152,8 @@ class FairTask:
         """
         task: Any = self
         if task.app.conf.task_always_eager:
-            options.pop("partition_key", None)
-            options.pop("weight", None)
+            for option in _OURS:
+                options.pop(option, None)
             result: AsyncResult = super().apply_async(  # type: ignore[misc]
                 args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
             return result
