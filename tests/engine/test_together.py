@@ -11,7 +11,7 @@ def test_a_script_the_server_lacks_is_not_run_behind_the_others(redis_client, en
     (second,) = engine.lease().items
     ack, _ = engine.ack_call(first.item_id, first.token)
     again, _ = engine.ack_call(second.item_id, second.token)
-    lease, read = engine.lease_call(count=1, holder="")
+    lease, read = engine.lease_call(engine.new_tokens(1), holder="")
     *_, reply = engine.client.call_many([ack, again, lease])
     nothing = read(reply)
     assert nothing.items == ()

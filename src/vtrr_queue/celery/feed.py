@@ -62,6 +62,7 @@ class Feed:
         self._permit_at = time.monotonic()
         self._unsure_until = 0.0
         self._lost: deque[Held] = deque()
+        self.unanswered: list[str] = []
         interval = vtrr.hold.heartbeat_seconds
         self._heartbeat = None if interval is None else Heartbeat(self, interval)
 
@@ -106,7 +107,7 @@ class Feed:
     @property
     def wanting(self) -> bool:
         """Whether it would lease if there were a slot."""
-        return bool(self.permits) or (self._hungry and self.pulling)
+        return bool(self.permits or self.unanswered) or (self._hungry and self.pulling)
 
     def run(self, free: int, *, reuse: bool = True) -> bool:
         """Settle what ended and lease what fits.
@@ -124,7 +125,7 @@ class Feed:
             return False
         ended = self._due(now)
         acks = [end for end in ended if end.fate in {Fate.ACK, Fate.CANCELLED}]
-        room = free + len(ended) if reuse else free
+        room = (free + len(ended) if reuse else free) + len(self.unanswered)
         taken = self._take(min(room, MOST_AT_ONCE))
         try:
             more = self._exchange(acks, taken)
@@ -252,6 +253,8 @@ class Feed:
             return []
         if self.permits:
             return [self.permits.popleft() for _ in range(min(room, len(self.permits)))]
+        if self.unanswered:  # what they hold must not wait for a trigger
+            return [None] * min(room, len(self.unanswered))
         if not (self._hungry and self.pulling):
             return []
         self._hungry = False  # before the call: a hint that comes during it must stand
@@ -261,13 +264,15 @@ class Feed:
         engine, budget = self.vtrr.engine, self.vtrr.budget
         pulled = bool(taken) and taken[0] is None
         groups = [taken] if pulled else [[permit] for permit in taken]
+        tokens = self._tokens(len(taken))
+        named = [tokens] if pulled else [[token] for token in tokens]
         acking = [engine.ack_call(e.lease.item_id, e.lease.token, budget=budget) for e in acks]
         leasing = [
             engine.lease_call(
-                count=len(group), holder=self.feeder.hostname, budget=budget, pulled=pulled,
+                names, holder=self.feeder.hostname, budget=budget, pulled=pulled,
                 trigger_id=group[0].trigger_id if group[0] else "",
             )
-            for group in groups
+            for group, names in zip(groups, named, strict=True)
         ]  # fmt: skip
         calls = [call for call, _ in (*acking, *leasing)]
         replies = iter(engine.client.call_many(calls) if calls else ())
@@ -276,9 +281,18 @@ class Feed:
             self.vtrr.send_triggers(settled.wake)
             self._forget(end, settled.held)
         more = False
-        for group, (_, read_lease) in zip(groups, leasing, strict=True):
-            more = self._leased(read_lease(next(replies)), group) or more
+        for group, names, (_, read_lease) in zip(groups, named, leasing, strict=True):
+            leased = read_lease(next(replies))
+            self.unanswered = [token for token in self.unanswered if token not in names]
+            more = self._leased(leased, group) or more
         return more
+
+    def _tokens(self, count: int) -> list[str]:
+        """Tokens for leases, first those of unanswered calls: they may hold something."""
+        missing = count - len(self.unanswered)
+        if missing > 0:
+            self.unanswered += self.vtrr.engine.new_tokens(missing)
+        return self.unanswered[:count]
 
     def _leased(self, leased: Leased, group: list[Permit | None]) -> bool:
         self.vtrr.send_triggers(leased.wake)

@@ -82,7 +82,7 @@ class Feeder:
         """
         scaler = getattr(self.controller, "autoscaler", None)
         slots = scaler.max_concurrency if scaler else self.consumer.pool.num_processes
-        held = sum(len(feed.held) for feed in self._feeds.values())
+        held = sum(len(feed.held) + len(feed.unanswered) for feed in self._feeds.values())
         return int(slots) - _plain_tasks() - held
 
     def could_lease(self) -> bool:
@@ -91,7 +91,8 @@ class Feeder:
         As when the pool has grown, or the worker has begun to consume a queue.
         """
         wanted = self.accepting() and any(feed.wanting for feed in self.feeds)
-        return wanted and self.free_slots() > 0
+        asked = any(feed.unanswered for feed in self.feeds)  # their slots are taken already
+        return wanted and (asked or self.free_slots() > 0)
 
     @property
     def blocked(self) -> bool:

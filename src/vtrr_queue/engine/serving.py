@@ -66,23 +66,37 @@ class Serving(EngineBase):
             ``scripts/lease.lua``.
         """
         call, finish = self.lease_call(
-            count=count, holder=holder, trigger_id=trigger_id, pulled=pulled, budget=budget
-        )
+            self.new_tokens(count),
+            holder=holder, trigger_id=trigger_id, pulled=pulled, budget=budget,
+        )  # fmt: skip
         return finish(self.client.call(*call))
+
+    def new_tokens(self, count: int) -> list[str]:
+        """Fencing tokens for so many leases."""
+        if not 1 <= count <= MOST_LEASES:
+            raise ArgumentError("count", count, f"from 1 to {MOST_LEASES}")
+        return [secrets.token_hex(16) for _ in range(count)]
 
     def lease_call(
         self,
+        tokens: Sequence[str],
         *,
-        count: int,
         holder: str,
         trigger_id: str = "",
         pulled: bool = False,
         budget: TriggerBudget = NO_TRIGGERS,
     ) -> tuple[Call, Callable[[Reply], Leased]]:
-        """The script call of :meth:`lease` and the reader of its reply, to send it with others."""
-        if not 1 <= count <= MOST_LEASES:
-            raise ArgumentError("count", count, f"from 1 to {MOST_LEASES}")
-        tokens = sorted(secrets.token_hex(16) for _ in range(count))
+        """The script call of :meth:`lease` and the reader of its reply, to send it with others.
+
+        Args:
+            tokens: One for each item wanted, from :meth:`new_tokens`. Those of a call that was
+                never answered bring what they hold, if it took place.
+            holder: As in :meth:`lease`.
+            trigger_id: As in :meth:`lease`.
+            pulled: As in :meth:`lease`.
+            budget: As in :meth:`lease`.
+        """
+        tokens = sorted(tokens)  # equal expiries keep the order of the leases
         triggers = trigger_arguments(budget)
 
         def arguments(attempt: int) -> Sequence[Any]:
