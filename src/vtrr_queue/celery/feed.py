@@ -128,11 +128,10 @@ class Feed:
         room = (free + len(ended) if reuse else free) + len(self.unanswered)
         taken = self._take(min(room, MOST_AT_ONCE))
         try:
-            more = self._exchange(acks, taken)
-            taken = []
-            for end in ended:
+            for end in ended:  # before their slots are used again
                 if end.fate not in {Fate.ACK, Fate.CANCELLED}:
                     self._settle(end)
+            more = self._exchange(acks, taken)
         except VTRRError as exc:
             self._failed(exc, ended, taken)
             return False
