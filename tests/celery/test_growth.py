@@ -6,7 +6,7 @@ import pytest
 from tests.stage import Stage
 
 SETS = [
-    pytest.param(8_000, 200, id="short", marks=[pytest.mark.slow, pytest.mark.timeout(180)]),
+    pytest.param(4_000, 100, id="short", marks=[pytest.mark.slow, pytest.mark.timeout(180)]),
     pytest.param(50_000, 2_000, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(900)]),
 ]
 

@@ -71,7 +71,7 @@ def test_a_renewal_is_one_call_however_many_run(make_station):
     assert station.redis.info("commandstats")["cmdstat_evalsha"]["calls"] - before < 5
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize(("pool", "dispatch"), [("prefork", "trigger"), ("threads", "direct")])
 def test_leases_outlive_the_broker(make_station, dispatch, pool):
     """It is away for three leases: nothing is released, reclaimed or run twice."""
     with Server() as broker:
@@ -118,7 +118,7 @@ def test_a_greenlet_that_has_lost_its_lease_is_stopped_on_request(make_station):
     assert station.timeouts(item_id, 2) == RELEASED
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize(("pool", "dispatch"), [("prefork", "trigger"), ("threads", "direct")])
 def test_a_run_that_has_lost_its_lease_goes_on_by_default(make_station, dispatch, pool):
     """Its ack is refused. A pool that can't stop a run does the same and says so."""
     word = "terminate" if pool == "threads" else "continue"
@@ -150,6 +150,7 @@ def test_a_function_can_ask_for_its_lease(make_station, pool):
     assert station.timeouts(item_id, 2) == RELEASED
 
 
+@pytest.mark.parametrize("dispatch", ["direct"])
 def test_a_hung_run_is_renewed_up_to_max_runtime(make_station, dispatch):
     """Then its lease ends, and the item runs again and is counted."""
     station = make_station(dispatch, max_runtime=2, on_lease_lost="terminate")

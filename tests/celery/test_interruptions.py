@@ -7,7 +7,7 @@ from signal import SIGUSR1
 
 import pytest
 
-from tests.stage import DISPATCHES, Stage
+from tests.stage import Stage
 from tests.waiting import eventually
 from vtrr_queue.payload import decode
 
@@ -16,7 +16,7 @@ ITEMS = 4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dispatch", DISPATCHES)
+@pytest.mark.parametrize("dispatch", ["trigger", pytest.param("direct", marks=pytest.mark.chaos)])
 def test_soft_limits_at_random_moments(tmp_path, dispatch):
     """The function's own client is the one the queue was made with; retries are in play."""
     chance = random.Random(4)

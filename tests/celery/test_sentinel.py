@@ -10,7 +10,7 @@ import pytest
 
 from tests.sentinels import Watched
 from tests.servers import Server
-from tests.stage import DISPATCHES, load_app
+from tests.stage import load_app
 from tests.waiting import eventually
 from tests.workers import Worker
 from vtrr_queue import VTRRError
@@ -51,7 +51,7 @@ class Producer(threading.Thread):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dispatch", DISPATCHES)
+@pytest.mark.parametrize("dispatch", ["direct", pytest.param("trigger", marks=pytest.mark.chaos)])
 @pytest.mark.timeout(120)
 def test_workers_go_on_after_a_failover(watched, tmp_path, dispatch):
     """Every item whose enqueue a replica had runs; one that runs twice was counted."""

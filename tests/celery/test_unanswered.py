@@ -4,12 +4,10 @@ import pytest
 
 from tests.celery.station import ACKED, Station
 from tests.proxy import Proxy
-from tests.stage import DISPATCHES
 from tests.waiting import eventually
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
-@pytest.mark.parametrize("dispatch", DISPATCHES)
+@pytest.mark.parametrize(("pool", "dispatch"), [("prefork", "trigger"), ("threads", "direct")])
 def test_leases_of_unanswered_calls_are_found(tmp_path, dispatch, pool):
     """They need not end first, which would take ten minutes, and take no slot twice."""
     with Station(tmp_path, dispatch, pool=pool, lease_seconds=600) as station:

@@ -100,7 +100,7 @@ def test_a_slow_answer_is_no_clock_that_is_wrong(kind):
     """The time on the way is no difference of clocks."""
     with Server(kind, *HEALTHY) as server, server.client() as client:
         engine = Engine(client, "q", socket_timeout=20)
-        client.execute_command("CLIENT", "PAUSE", 3000, "ALL")
+        client.execute_command("CLIENT", "PAUSE", 2300, "ALL")
         seen = eventually(lambda: look(engine.client, engine.keys), 20, "an answer")
         engine.client.close()
     assert abs(seen.clock_ahead) < 2

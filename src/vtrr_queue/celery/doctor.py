@@ -125,7 +125,8 @@ def _workers(vtrr: VTRRQueue) -> Iterator[Finding]:
                 connection.transport_options.setdefault("socket_connect_timeout", BROKER_SECONDS)
             connection.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
             ask = vtrr.app.control.inspect(timeout=REPLY_SECONDS, connection=connection)
-            consumed, stats = ask.active_queues() or {}, ask.stats() or {}
+            consumed = ask.active_queues() or {}
+            stats = (ask.stats() if consumed else None) or {}
     except Exception as exc:  # noqa: BLE001 - any transport has errors of its own
         yield Finding(
             "broker-unreachable", "error", f"the broker does not answer: {exc!r}",
