@@ -18,7 +18,8 @@ from vtrr_queue.errors import NotDurable, Refused, VTRRError
 from vtrr_queue.model import Durability, NewItem, TriggerBudget
 
 AOF = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
-FSYNC, REPLICATED = Durability("fsync"), Durability("replicated")
+# A loaded disk takes seconds.
+FSYNC, REPLICATED = Durability("fsync", 10), Durability("replicated", 10)
 CRASHES = [
     pytest.param(3, id="few"),
     pytest.param(20, id="many", marks=[pytest.mark.chaos, pytest.mark.timeout(300)]),
@@ -120,6 +121,20 @@ def test_a_server_that_cannot_confirm_refuses_before_anything_is_stored(server, 
         with pytest.raises(Refused, match=why):
             engine.enqueue("p", items("a"), durability=FSYNC)
     assert redis_client.keys("*") == []
+
+
+def test_a_user_that_may_not_ask_what_the_server_can():
+    """The wait itself tells then."""
+    with Server("valkey", *AOF, "--appendfsync", "always") as durable, durable.client() as client:
+        client.acl_setuser(
+            "app", enabled=True, nopass=True, keys=["*"], channels=["*"], categories=["+@all"],
+            commands=["-info", "-command"],
+        )  # fmt: skip
+        address = durable.url().replace("redis://", "redis://app:any@")
+        with redis.Redis.from_url(address) as limited:
+            engine = Engine(limited, "q")
+            assert engine.enqueue("p", items("a"), durability=FSYNC).item_ids == ("a",)
+            engine.client.close()
 
 
 def test_on_a_replica(replicated):

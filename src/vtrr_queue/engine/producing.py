@@ -143,8 +143,10 @@ class Producing(EngineBase):
         """Ask the server once whether it can confirm, before anything is stored."""
         if level != "fsync" or self._confirms:
             return
-        ((command,), info) = self.client.ask(("COMMAND", "INFO", "WAITAOF"), ("INFO",))
-        if not command:
+        commands, info = self.client.ask(("COMMAND", "INFO", "WAITAOF"), ("INFO",))
+        if isinstance(commands, Exception) or isinstance(info, Exception):
+            return  # it may not be asked, or is loading: the wait itself will tell
+        if not commands[0]:
             why = "durability='fsync' needs WAITAOF: Redis 7.2 or later, or Valkey"
             raise Refused("enqueue", ValueError(why))
         if b"aof_enabled:0" in info:
