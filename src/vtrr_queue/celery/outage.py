@@ -1,7 +1,7 @@
-"""Mends two faults of Celery that an outage of its broker brings out.
+"""Mends faults of Celery: two that an outage of its broker brings out, and the size of a pool.
 
-Both hit plain tasks as well; ours are hit harder, because a lease is held until the run's end is
-known.
+The first two hit plain tasks as well; ours are hit harder, because a lease is held until the run's
+end is known.
 """
 
 from __future__ import annotations
@@ -57,3 +57,16 @@ def keep_jobs(pool: Any) -> None:
         jobs.update((number, job) for number, job in accepted if not job.ready())
 
     pool.flush = flush_what_waits
+
+
+def pool_size(pool: Any) -> int:
+    """How many runs a pool takes at once.
+
+    Celery 5.4 gives the greenlets that run for the number of a gevent pool.
+
+    Args:
+        pool: The worker's pool.
+    """
+    if type(pool).__module__.endswith("gevent"):
+        return int(pool._pool.size)  # noqa: SLF001 - what `grow` and `shrink` change
+    return int(pool.num_processes)

@@ -21,7 +21,7 @@ from celery.worker import state
 
 from vtrr_queue.celery.feed import Feed
 from vtrr_queue.celery.keeper import Keeper
-from vtrr_queue.celery.outage import keep_jobs, let_close
+from vtrr_queue.celery.outage import keep_jobs, let_close, pool_size
 from vtrr_queue.celery.request import ItemRequest, shutting_down
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Feeder:
         An autoscaled pool has as many as it may grow to: it grows when it is given work.
         """
         scaler = getattr(self.controller, "autoscaler", None)
-        slots = scaler.max_concurrency if scaler else self.consumer.pool.num_processes
+        slots = scaler.max_concurrency if scaler else pool_size(self.consumer.pool)
         held = sum(len(feed.held) + len(feed.unanswered) for feed in self._feeds.values())
         return int(slots) - _plain_tasks() - held
 
