@@ -7,7 +7,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP
 
 import pytest
 
-from tests.celery.station import RELEASED, TIMED_OUT, Station
+from tests.celery.station import CELERY, RELEASED, TIMED_OUT, Station
 from tests.servers import Server
 from tests.stage import DISPATCHES
 from tests.waiting import eventually
@@ -109,12 +109,17 @@ def test_a_run_that_has_lost_its_lease_is_stopped_on_request(make_station, dispa
 
 
 def test_a_greenlet_that_has_lost_its_lease_is_stopped_on_request(make_station):
+    """Where Celery can: 5.4 has no way to stop a greenlet, and the worker says so."""
     station = make_station("direct", pool="gevent", on_lease_lost="terminate", heartbeat=0.2)
     item_id = station.running("hold_and_tell")
     (lease,) = station.inspector.leases()
     assert station.vtrr.engine.release(item_id, lease.token).held
-    stopped = "stopped by GreenletExit"
-    eventually(lambda: stopped in station.events(item_id), 15, "the end of the first run")
+    if CELERY < (5, 5):
+        station.worker.wait_for_log("this pool can't stop a run")
+        station.let_go(item_id)
+    else:
+        stopped = "stopped by GreenletExit"
+        eventually(lambda: stopped in station.events(item_id), 15, "the end of the first run")
     assert station.timeouts(item_id, 2) == RELEASED
 
 
