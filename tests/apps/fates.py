@@ -92,6 +92,13 @@ def linger(task):
     traces.note_end(task)
 
 
+def retry_and_hold(task):
+    """Ask for a retry and go on."""
+    task.retry(countdown=0, throw=False)
+    hold_and_tell(task)
+    tell(task.request.id, "went on")
+
+
 def hold_and_ask(task):
     """Ask before and after the gate whether the lease is held."""
     tell(task.request.id, f"held {task.request.vtrr_lease_held()}")
@@ -178,7 +185,7 @@ DEEDS = {
     for deed in (
         work, hold, end, hold_again, swallow, fail, run_out_of_memory, interrupt, leave, vanish,
         die, retry, ignore, reject, requeue, hold_and_retry, hold_and_requeue, hold_and_renew,
-        linger, hold_and_ask, hold_and_tell,
+        linger, retry_and_hold, hold_and_ask, hold_and_tell,
     )
 }  # fmt: skip
 

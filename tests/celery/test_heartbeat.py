@@ -108,6 +108,19 @@ def test_a_run_that_has_lost_its_lease_is_stopped_on_request(make_station, dispa
     assert "on_failure" not in " ".join(station.events(item_id))
 
 
+@pytest.mark.parametrize("dispatch", ["direct"])
+def test_a_run_that_asked_for_a_retry_goes_on(make_station, dispatch):
+    """It gave its lease up itself: that is no lost lease, and nobody stops it."""
+    station = make_station(dispatch, on_lease_lost="terminate", heartbeat=0.05)
+    item_id = station.running("retry_and_hold")
+    station.wait_runs_of(item_id, 2)
+    station.let_pass(1)
+    station.let_go(item_id)
+    eventually(lambda: "went on" in station.events(item_id), 10, "the end of the first run")
+    assert "has lost its lease" not in station.worker.log()
+    station.wait_empty()
+
+
 def test_a_greenlet_that_has_lost_its_lease_is_stopped_on_request(make_station):
     """Where Celery can: 5.4 has no way to stop a greenlet, and the worker says so."""
     station = make_station("direct", pool="gevent", on_lease_lost="terminate", heartbeat=0.2)

@@ -72,7 +72,14 @@ class Heartbeat:
         if held:
             gone = engine.renew_many([(each.lease.item_id, each.lease.token) for each in held])
             lost += [each for each in held if each.lease.token in gone]
-        self._feed.lose(lost)
+        self._feed.lose([each for each in lost if self._was_taken(each)])
+
+    def _was_taken(self, held: Held) -> bool:
+        """Whether a lease that is gone was taken away; a run that asks for a retry gives it up."""
+        lease = held.lease
+        if self._feed.vtrr.engine.was_retried(lease.item_id, lease.retries):
+            held.ending = True
+        return not held.ending
 
     def _may_go_on(self, held: Held) -> bool:
         longest = self._feed.vtrr.hold.max_runtime

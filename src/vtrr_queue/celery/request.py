@@ -70,8 +70,8 @@ class ItemRequest(Request):
 
     def on_accepted(self, pid: int, time_accepted: float) -> None:
         """Celery's hook: the pool started the run."""
+        super().on_accepted(pid, time_accepted)  # sets the pid that a stop needs
         self._message.feed.started(self._message.lease, self)
-        super().on_accepted(pid, time_accepted)
 
     def on_failure(
         self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False

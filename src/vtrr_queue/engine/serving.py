@@ -15,6 +15,7 @@ from vtrr_queue.records import (
     REASON_MAX,
     format_note,
     read_lease,
+    read_record,
     read_wake,
     trigger_arguments,
 )
@@ -191,6 +192,16 @@ class Serving(EngineBase):
         """Whether a lease is still held."""
         (found,) = self.client.read(("HEXISTS", self.keys["lease"], token))
         return bool(found)
+
+    def was_retried(self, item_id: str, retries: int) -> bool:
+        """Whether an item has been retried since a run of it began, as far as can be seen.
+
+        Args:
+            item_id: The item.
+            retries: Retries before that run.
+        """
+        (record,) = self.client.read(("HGET", self.keys["task"], item_id))
+        return record is not None and read_record(record)[3] > retries
 
     def release(
         self,
