@@ -19,7 +19,8 @@ app.conf.worker_max_tasks_per_child = None
 mine = redis.Redis.from_url(f"{STATE}/0", client_name="mine")
 traces = None
 vtrr = VTRRQueue(
-    redis.Redis.from_url(f"{STATE}/0"), app, name="growing", celery_queue="growing",
+    redis.Redis.from_url(f"{STATE}/0", client_name="ours"), app,
+    name="growing", celery_queue="growing",
     dispatch=os.environ["DISPATCH"],
     lease_seconds=30, heartbeat=True,
 )  # fmt: skip
