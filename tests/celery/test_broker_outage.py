@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from signal import SIGCONT, SIGSTOP
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.servers import Server
 from tests.stage import DISPATCHES, Stage
 from tests.waiting import eventually
 from tests.workers import APPS
+from vtrr_queue.celery.feed import GONE_AFTER_SECONDS
 
 QUEUE = {"celery_queue": "outage", "trigger_timeout": 60}
 FAULTS = ["refuse", "black_hole"]
@@ -90,6 +92,26 @@ def test_a_restart_interrupts_nothing(make_stage, pool):
     assert stage.inflight("outage") == 2
     stage.traces.open("held")
     assert stage.wait_runs(3)[2]["at"] - reconnected < 5
+    check_one_run_each(stage, ids)
+
+
+def test_what_the_pool_has_not_confirmed_yet_is_not_forgotten(make_stage):
+    """The broker goes between the hand-over of an item and the word that it has begun."""
+    stage = make_stage()
+    worker = stage.start_worker(queues=["outage"], pool="prefork", concurrency=1)
+    (child,) = worker.children()
+    os.kill(child, SIGSTOP)
+    ids = enqueue(stage, 1, "held")
+    worker.wait_for_log(f"[{ids[0]}] received")
+    stage.broker.kill()
+    worker.wait_for_log("Cannot connect")
+    os.kill(child, SIGCONT)
+    stage.wait_runs(1)
+    stage.broker.start()
+    reconnected = wait_reconnect(worker)
+    eventually(lambda: time.time() > reconnected + GONE_AFTER_SECONDS + 1, what="a later moment")
+    ids += enqueue(stage, 1)
+    stage.traces.open("held")
     check_one_run_each(stage, ids)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import celery
 from celery.utils.log import get_logger
 
+from vtrr_queue.celery.request import ItemRequest
+
 logger = get_logger(__name__)
 
 _FORGETS_JOBS = celery.VERSION[:2] < (5, 6)
@@ -40,23 +42,46 @@ def let_close(connection: Any) -> None:
 def keep_jobs(pool: Any) -> None:
     """Let a prefork pool remember what it runs.
 
-    Celery 5.4 and 5.5 empty its table of jobs when the connection is lost, and then take no
-    notice of results, crashes and time limits of what was running.
+    When the connection is lost, Celery strikes runs from its table of jobs, and then takes no
+    notice of their results, crashes and time limits: 5.4 and 5.5 all of them, later ones those
+    that a process was given and whose start has not been heard of yet. It also takes the
+    processes of the latter for free.
 
     Args:
         pool: The worker's pool.
     """
-    jobs = getattr(getattr(pool, "_pool", None), "_cache", None)
-    flush = getattr(pool, "flush", None)
-    if not _FORGETS_JOBS or jobs is None or flush is None:
+    processes = getattr(pool, "_pool", None)
+    jobs, flush = getattr(processes, "_cache", None), getattr(pool, "flush", None)
+    if jobs is None or flush is None:
         return
 
     def flush_what_waits() -> None:
-        accepted = [(number, job) for number, job in jobs.items() if job.accepted()]
+        begun = [(number, job) for number, job in jobs.items() if _has_begun(job)]
         flush()
-        jobs.update((number, job) for number, job in accepted if not job.ready())
+        kept = [(number, job) for number, job in begun if not job.ready() and _may_end(job)]
+        jobs.update(kept)
+        busy: set[int] = getattr(processes, "_busy_workers", set())
+        busy.update(job._write_to.inqW_fd for _, job in kept if _is_alive(job))  # noqa: SLF001
 
     pool.flush = flush_what_waits
+
+
+def _has_begun(job: Any) -> bool:
+    """Whether a process runs it; of plain tasks only as far as Celery itself knows."""
+    if job.accepted():
+        return bool(_FORGETS_JOBS)
+    request = getattr(job._accept_callback, "__self__", None)  # noqa: SLF001
+    return isinstance(request, ItemRequest) and job._write_to is not None  # noqa: SLF001
+
+
+def _may_end(job: Any) -> bool:
+    """Whether its end can still be heard of; what is not kept is released after the reconnect."""
+    return bool(job.accepted()) or _is_alive(job)
+
+
+def _is_alive(job: Any) -> bool:
+    process = job._write_to  # noqa: SLF001 - where the pool itself looks
+    return process is not None and bool(process._is_alive())  # noqa: SLF001
 
 
 def pool_size(pool: Any) -> int:
