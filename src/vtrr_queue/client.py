@@ -16,7 +16,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.backoff import NoBackoff
 from redis.exceptions import (
     BusyLoadingError,
     NoScriptError,
@@ -29,15 +28,15 @@ from redis.exceptions import (
 from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
-from redis.retry import Retry
 
-from vtrr_queue.errors import ArgumentError, ArgumentTypeError, Refused, ReplyMismatch, Unavailable
+from vtrr_queue.errors import Refused, ReplyMismatch, Unavailable
+from vtrr_queue.pool import private_pool
 from vtrr_queue.scripting import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from redis.connection import AbstractConnection, ConnectionPool
+    from redis.connection import AbstractConnection
 
     from vtrr_queue.model import Durability
 
@@ -47,15 +46,16 @@ ATTEMPTS = 3
 BACKOFF_SECONDS = (0.02, 0.2)
 """Pauses before the second and the third attempt."""
 
-_DROPPED = {
-    "retry", "retry_on_error", "retry_on_timeout", "protocol", "decode_responses", "encoding",
-    "encoding_errors", "socket_timeout", "socket_connect_timeout", "parser_class",
-    "event_dispatcher",
-}  # fmt: skip
-_DROPPED_PREFIXES = ("maint_", "orig_", "oss_", "cache")
 _AGAIN = (RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyError, OSError)
 _AGAIN_WORDS = ("MASTERDOWN", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "UNBLOCKED")
+_DEMOTED = ("UNBLOCKED", "WAIT cannot be used with replica", "WAITAOF cannot be used with replica")
 _MASKED = {signal.SIGTERM} | ({signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set())
+
+WAIT_STEP_SECONDS = 1.0
+"""Longest single WAIT, so that a server that died meanwhile is noticed."""
+
+WAIT_SLACK_SECONDS = 0.5
+"""How late a WAIT may end: the server looks for those that are over ten times a second."""
 
 SHORTEST_REPLY = 3
 """Status, echo and server time stand in every reply."""
@@ -65,57 +65,17 @@ Call = tuple[str, str, "Callable[[int], Sequence[Any]]"]
 """Script name, echo, and what gives the arguments after the echo for an attempt's number."""
 
 
-def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
-    """Clone a client's connection settings into a pool of our own.
-
-    Args:
-        client: The user's ``redis.Redis``.
-        socket_timeout: Bound on connecting and on one reply, s.
-
-    Raises:
-        ArgumentTypeError: It is no ``redis.Redis``.
-        ArgumentError: It is bound to one connection, which cannot be shared.
-
-    Source:
-        redis-py 8 may hand a reply to the wrong caller after an interrupted read and repeats
-        commands by itself; both are off here (RESP2, no retries).
-    """
-    if not isinstance(client, redis.Redis):
-        raise ArgumentTypeError("redis_client", client, "a redis.Redis")
-    if getattr(client, "connection", None) is not None:
-        raise ArgumentError(
-            "redis_client", client, "made without single_connection_client=True (it is not safe "
-            "between threads and processes)",
-        )  # fmt: skip
-    pool = client.connection_pool
-    settings = {
-        key: value
-        for key, value in pool.connection_kwargs.items()
-        if key not in _DROPPED and not key.startswith(_DROPPED_PREFIXES)
-    }
-    settings |= {
-        "decode_responses": False,
-        "protocol": 2,
-        "retry": Retry(NoBackoff(), 0),
-        "retry_on_timeout": False,
-        "socket_timeout": socket_timeout,
-        "socket_connect_timeout": socket_timeout,
-    }
-    settings.pop("connection_pool", None)
-    service, manager = getattr(pool, "service_name", None), getattr(pool, "sentinel_manager", None)
-    if service and manager:
-        from redis.sentinel import SentinelConnectionPool  # noqa: PLC0415
-
-        return SentinelConnectionPool(service, manager, **settings)
-    return redis.ConnectionPool(connection_class=pool.connection_class, **settings)
-
-
 _GET_TAKES_NAME = (
     inspect.signature(redis.ConnectionPool.get_connection).parameters.get("command_name")
     is not None
     and inspect.signature(redis.ConnectionPool.get_connection).parameters["command_name"].default
     is inspect.Parameter.empty
 )
+
+
+def _wait_command(confirm: Durability, left: float) -> tuple[Any, ...]:
+    command = ("WAITAOF", 1, 0) if confirm.level == "fsync" else ("WAIT", 1)
+    return (*command, max(1, int(min(left, WAIT_STEP_SECONDS) * 1000)))
 
 
 class Unconfirmed(Exception):
@@ -193,7 +153,7 @@ class ScriptClient:
 
         Args:
             calls: Triples of script name, echo and arguments as in :meth:`call`.
-            confirm: What to wait for on the same connection.
+            confirm: What to wait for on the same connection, in the same round trip.
 
         Returns:
             One reply a call, in order.
@@ -295,18 +255,21 @@ class ScriptClient:
         attempt: int,
         confirm: Durability | None = None,
     ) -> list[Reply]:
-        # Of several calls, one that is repeated with its text would run behind the others.
-        known = self._loaded if len(calls) > 1 else {calls[0][0]}
+        # What is repeated with its text would run behind the calls and the wait sent with it.
+        known = self._loaded if len(calls) > 1 or confirm else {calls[0][0]}
         packed = [
             self._command(name, (echo, *make(attempt)), by_hash=name in known)
             for name, echo, make in calls
         ]
+        wait = [_wait_command(confirm, confirm.timeout_seconds)] if confirm else []
         with self._connection() as connection:
             self.calls += len(calls)
-            connection.send_packed_command(connection.pack_commands(packed))
+            connection.send_packed_command(connection.pack_commands([*packed, *wait]))
             replies = [self._reply(connection) for _ in packed]
             for at, (name, _, _) in enumerate(calls):
                 if isinstance(replies[at], NoScriptError):
+                    if confirm:
+                        raise RedisConnectionError(f"the server forgot {name}")
                     script = ("EVAL", load(name).text, *packed[at][2:])
                     connection.send_packed_command(connection.pack_commands([script]))
                     replies[at] = self._reply(connection)
@@ -314,7 +277,7 @@ class ScriptClient:
                 self._checked(name, echo, reply)
                 for (name, echo, _), reply in zip(calls, replies, strict=True)
             ]
-            if confirm is not None:
+            if confirm:
                 self._wait(connection, confirm, checked)
         self._loaded.update(name for name, _, _ in calls)
         return checked
@@ -322,24 +285,30 @@ class ScriptClient:
     def _wait(
         self, connection: AbstractConnection, confirm: Durability, replies: list[Reply]
     ) -> None:
-        """Wait until what this connection wrote is safe.
+        """Read the answer to the wait that was sent with the scripts, and wait on.
 
-        WAIT and WAITAOF speak of the writes of their own connection, in steps shorter than the
-        socket's timeout.
+        WAIT and WAITAOF speak of the writes of their own connection.
         """
         deadline = time.monotonic() + confirm.timeout_seconds
         while True:
-            left = max(0.0, min(deadline - time.monotonic(), self.socket_timeout / 2))
-            command = ("WAITAOF", 1, 0) if confirm.level == "fsync" else ("WAIT", 1)
-            packed = connection.pack_commands([(*command, max(1, int(left * 1000)))])
-            connection.send_packed_command(packed)
+            if not connection.can_read(
+                WAIT_STEP_SECONDS + WAIT_SLACK_SECONDS + self.socket_timeout
+            ):
+                raise RedisTimeoutError("no answer to a wait")
             reply = self._reply(connection)
             if isinstance(reply, Exception):
+                if str(reply).startswith(_DEMOTED):  # then the items are not stored any more
+                    raise RedisConnectionError(reply)
                 raise Unconfirmed(replies, reply)
             if (reply[0] if isinstance(reply, list) else reply) >= 1:
                 return
-            if time.monotonic() >= deadline:
+            left = deadline - time.monotonic()
+            if left <= 0:
                 raise Unconfirmed(replies, f"not within {confirm.timeout_seconds:g} s")
+            if self.mask_signals and signal.sigpending() & _MASKED:
+                raise Unconfirmed(replies, "interrupted by a signal")
+            again = [_wait_command(confirm, left)]
+            connection.send_packed_command(connection.pack_commands(again))
 
     def _command(self, name: str, arguments: Sequence[Any], *, by_hash: bool) -> tuple[Any, ...]:
         script = load(name)

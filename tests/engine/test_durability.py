@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import signal
 import threading
 import time
 from signal import SIGCONT, SIGSTOP
@@ -37,6 +38,30 @@ def opened(server_or_proxy, **options):
 
 def items(*ids):
     return [NewItem(item_id, b"x") for item_id in ids]
+
+
+class Caller(threading.Thread):
+    """One enqueue beside the test; `error` is what it raised."""
+
+    def __init__(self, engine, entries, durability):
+        super().__init__()
+        self.engine, self.entries, self.durability = engine, entries, durability
+        self.error: VTRRError | None = None
+        self.over = threading.Event()
+
+    def run(self):
+        try:
+            self.engine.enqueue("p", self.entries, durability=self.durability)
+        except VTRRError as exc:
+            self.error = exc
+
+
+class SoftLimit(Exception):
+    """What the handler of the test's signal raises."""
+
+
+def interrupted(*_):
+    raise SoftLimit
 
 
 def follower(primary):
@@ -199,3 +224,115 @@ def test_what_was_replicated_outlives_the_primary(replicated):
         client.replicaof("NO", "ONE")
         kept = {item_id.decode() for item_id in client.hkeys("vtrr:q:task")}
     assert set(confirmed) <= kept
+
+
+def test_a_long_wait_that_breaks_off_stores_nothing_twice():
+    """The repeat is known for what it is, though the item has meanwhile run and is gone."""
+    with (
+        Server() as server,
+        Proxy((server.host, server.port)) as proxy,
+        opened(server) as worker,
+        opened(proxy, socket_timeout=0.1) as engine,
+    ):
+        caller = Caller(engine, items("a"), Durability("replicated", 3.5))
+        caller.start()
+        (lease,) = eventually(lambda: worker.lease().items)
+        assert worker.ack(lease.item_id, lease.token).held
+        caller.over.wait(2.7)  # longer than a call is remembered that waits for nothing
+        proxy.drop_replies(commands=("WAIT",))
+        eventually(lambda: proxy.dropped)
+        proxy.heal()
+        caller.join()
+        assert isinstance(caller.error, NotDurable)
+        assert worker.lease().items == ()
+
+
+def test_a_primary_that_becomes_a_replica_during_the_wait(replicated):
+    """What it had stored is gone with its data; the call goes to the new primary."""
+    primary, _ = replicated
+    with Server() as old, Proxy((old.host, old.port)) as proxy, opened(proxy) as engine:
+        caller = Caller(engine, items("a"), Durability("replicated", 5))
+        caller.start()
+        with old.client() as client:
+            eventually(lambda: client.exists("vtrr:q:task"))
+            proxy.upstream = (primary.host, primary.port)
+            client.replicaof(primary.host, primary.port)
+        caller.join()
+        assert caller.error is None
+        with primary.client() as client:
+            assert client.hkeys("vtrr:q:task") == [b"a"]
+
+
+class Replacing(Proxy):
+    """Another server takes over when the next script has been answered.
+
+    Attributes:
+        then: Its address, None as long as nothing is to happen.
+    """
+
+    then: tuple[str, int] | None = None
+
+    def let_reply_pass(self, _command):
+        if self.then is None or self.upstream == self.then:
+            cut, self.then = self.then is not None, None
+            return not cut
+        self.upstream = self.then
+        return True
+
+
+def test_a_failover_inside_a_bulk_call(replicated):
+    """The first part was on the old primary only; the call must not end as if it were safe."""
+    primary, second = replicated
+    ids = [f"i{number}" for number in range(501)]
+    with Server() as old, Replacing((old.host, old.port)) as proxy, opened(proxy) as engine:
+        engine.enqueue("p", items("warm"))
+        proxy.then = (primary.host, primary.port)
+        engine.enqueue("p", items(*ids), durability=REPLICATED)
+        assert proxy.then is None
+        with second.client() as client:
+            assert {item_id.decode() for item_id in client.hkeys("vtrr:q:task")} == set(ids)
+
+
+def test_a_bulk_call_nobody_confirms_waits_once():
+    """All of it is stored, and all of it named."""
+    with Server() as server, opened(server) as engine:
+        begin = time.monotonic()
+        with pytest.raises(NotDurable) as caught:
+            engine.enqueue(
+                "p", items(*map(str, range(1501))), durability=Durability("replicated", 0.5)
+            )
+        assert time.monotonic() - begin < 1
+        assert len(caught.value.item_ids) == 1501 == len(engine.known(caught.value.item_ids))
+
+
+def test_the_wait_costs_no_round_trip_of_its_own(replicated):
+    """A confirmation that is there at once comes with the reply of the script."""
+    primary, _ = replicated
+    with Proxy((primary.host, primary.port)) as proxy, opened(proxy) as engine:
+        engine.enqueue("p", items("a"), durability=REPLICATED)
+        proxy.stall_replies(0.3, commands=("EVALSHA", "EVAL"))
+        before = proxy.seen.total()
+        caller = Caller(engine, items("b"), REPLICATED)
+        caller.start()
+        eventually(lambda: proxy.seen.total() == before + 2, 0.25, "script and wait sent at once")
+        caller.join()
+        assert caller.error is None
+
+
+def test_a_signal_held_back_ends_the_wait():
+    """In a pool child a soft limit must not stand in line behind a long wait."""
+    with Server() as server, opened(server) as engine:
+        engine.client.mask_signals = True
+        before = signal.signal(signal.SIGUSR1, interrupted)
+        me = threading.main_thread().ident
+        timer = threading.Timer(0.3, signal.pthread_kill, (me, signal.SIGUSR1))
+        begin = time.monotonic()
+        try:
+            timer.start()
+            with pytest.raises(SoftLimit):
+                engine.enqueue("p", items("a"), durability=Durability("replicated", 20))
+            assert time.monotonic() - begin < 3
+        finally:
+            timer.join()
+            signal.signal(signal.SIGUSR1, before)
+        assert engine.known(["a"]) == ["a"]

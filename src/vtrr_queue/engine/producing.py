@@ -72,26 +72,27 @@ class Producing(EngineBase):
         if durability is not None:
             self._check_durability(durability.level)
         duplicates: list[str] = []
-        unconfirmed: object = None
+        unconfirmed = ""
         reply: Reply = ["enqueued", b"", 0, 0, 0, b""]
         done = 0
         triggers = trigger_arguments(budget)
         for chunk in chunks:
             last = done + len(chunk) == len(items)
             sends = triggers if last else trigger_arguments(NO_TRIGGERS)
+            wait = None if unconfirmed else _chunk_durability(durability, last=last)
             try:
-                reply, unconfirmed = self._enqueue_chunk(
-                    partition, chunk, on_duplicate, (*sends, len(items)),
-                    durability if last else None,  # a later write is never safer than an earlier
-                )  # fmt: skip
+                reply, cause = self._enqueue_chunk(
+                    partition, chunk, on_duplicate, (*sends, len(items)), wait
+                )
             except (Unavailable, Refused) as exc:
                 if done:
                     raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
                 raise
+            unconfirmed = unconfirmed or cause
             duplicates += [item_id.decode() for item_id in reply[6:]]
             done += len(chunk)
         enqueued = Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[2]))
-        if durability is not None and unconfirmed is not None:
+        if durability is not None and unconfirmed:
             raise NotDurable(ids, durability.level, unconfirmed, enqueued)
         return enqueued
 
@@ -110,8 +111,11 @@ class Producing(EngineBase):
         on_duplicate: OnDuplicate,
         triggers: tuple[int, int, str, int],
         durability: Durability | None,
-    ) -> tuple[Reply, object]:
-        remember_ms = int((ATTEMPTS + 1) * self.client.socket_timeout * 1000) + 2000
+    ) -> tuple[Reply, str]:
+        """Store one chunk; its reply, and why it is not confirmed ("" when it is)."""
+        wait_seconds = durability.timeout_seconds if durability else 0.0
+        remember = (ATTEMPTS + 1) * self.client.socket_timeout + wait_seconds + 2
+        remember_ms = int(remember * 1000)
         later = any(item.delay_ms for item in chunk)
         channel = self._later_channel if later else self._ready_channel
         rest: list[Any] = [remember_ms, partition, on_duplicate, *triggers, channel]
@@ -119,13 +123,13 @@ class Producing(EngineBase):
             rest += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
         with self._producers.take() as (producer, number):
             echo = f"{producer}:{number}"
-            unconfirmed: object = None
+            unconfirmed = ""
             try:
                 reply = self.client.call(
                     "enqueue", echo, lambda _: (producer, number, *rest), durability
                 )
             except Unconfirmed as exc:
-                reply, unconfirmed = exc.replies[0], exc.cause
+                reply, unconfirmed = exc.replies[0], str(exc)
         if self._check(reply)[0] == "duplicate":
             raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
         if reply[0] == "weight":
@@ -153,3 +157,15 @@ class Producing(EngineBase):
             why = "durability='fsync' needs the append-only file: CONFIG SET appendonly yes"
             raise Refused("enqueue", ValueError(why))
         self._confirms = True
+
+
+def _chunk_durability(durability: Durability | None, *, last: bool) -> Durability | None:
+    """What one chunk of a call waits for.
+
+    An fsync covers all that the server wrote before, so the last chunk waits for all. A replica
+    may take the primary's place between two chunks: what the last one waits for is then another
+    server's, so each chunk waits before the next is sent.
+    """
+    if durability is None or last or durability.level == "replicated":
+        return durability
+    return None

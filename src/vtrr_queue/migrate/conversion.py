@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import redis
 from redis.exceptions import WatchError
 
-from vtrr_queue.client import private_pool
 from vtrr_queue.keys import SCHEMA, QueueKeys
 from vtrr_queue.migrate.old_layout import (
     BUILT,
@@ -43,6 +42,7 @@ from vtrr_queue.migrate.survey import (
     read_all,
     read_batch,
 )
+from vtrr_queue.pool import private_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,0 +1,66 @@
+"""Clones the connection settings of a user's client into a pool of our own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from redis.connection import ConnectionPool
+
+_DROPPED = {
+    "retry", "retry_on_error", "retry_on_timeout", "protocol", "decode_responses", "encoding",
+    "encoding_errors", "socket_timeout", "socket_connect_timeout", "parser_class",
+    "event_dispatcher",
+}  # fmt: skip
+_DROPPED_PREFIXES = ("maint_", "orig_", "oss_", "cache")
+
+
+def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
+    """Clone a client's connection settings into a pool of our own.
+
+    Args:
+        client: The user's ``redis.Redis``.
+        socket_timeout: Bound on connecting and on one reply, s.
+
+    Raises:
+        ArgumentTypeError: It is no ``redis.Redis``.
+        ArgumentError: It is bound to one connection, which cannot be shared.
+
+    Source:
+        redis-py 8 may hand a reply to the wrong caller after an interrupted read and repeats
+        commands by itself; both are off here (RESP2, no retries).
+    """
+    if not isinstance(client, redis.Redis):
+        raise ArgumentTypeError("redis_client", client, "a redis.Redis")
+    if getattr(client, "connection", None) is not None:
+        raise ArgumentError(
+            "redis_client", client, "made without single_connection_client=True (it is not safe "
+            "between threads and processes)",
+        )  # fmt: skip
+    pool = client.connection_pool
+    settings = {
+        key: value
+        for key, value in pool.connection_kwargs.items()
+        if key not in _DROPPED and not key.startswith(_DROPPED_PREFIXES)
+    }
+    settings |= {
+        "decode_responses": False,
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+        "retry_on_timeout": False,
+        "socket_timeout": socket_timeout,
+        "socket_connect_timeout": socket_timeout,
+    }
+    settings.pop("connection_pool", None)
+    service, manager = getattr(pool, "service_name", None), getattr(pool, "sentinel_manager", None)
+    if service and manager:
+        from redis.sentinel import SentinelConnectionPool  # noqa: PLC0415
+
+        return SentinelConnectionPool(service, manager, **settings)
+    return redis.ConnectionPool(connection_class=pool.connection_class, **settings)
