@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from vtrr_queue.keys import SCHEMA
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Severity = Literal["error", "warning", "info"]
 
+_FIELD = re.compile(r"^(\w+):(.*?)\r?$", re.MULTILINE)
+
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """Worst first."""
 
@@ -32,6 +34,11 @@ CLOCK_SECONDS = 2.0
 
 MEMORY_FULL = 0.9
 """Share of ``maxmemory`` in use that is worth a warning."""
+
+SETTINGS = ("appendfsync", "save", "stop-writes-on-bgsave-error")
+
+BROKER_KEYS = ("_kombu.binding.celery", "_kombu.binding.celery.pidbox", "unacked")
+"""Keys of kombu's Redis transport that a worker makes, without a ``global_keyprefix``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +70,18 @@ class Seen:
         schema: Layout number of the queue's keys, empty when there is none.
         keys_without_schema: Whether the queue has keys and no layout number.
         clock_ahead: This machine's clock less the server's, s.
-        appendfsync: As CONFIG says it; None when CONFIG may not be asked.
+        config: Those settings of CONFIG that INFO does not tell.
+        refused: Commands this user may not call.
+        beside_broker: Whether Celery's broker has keys in the same database.
     """
 
     info: dict[str, str]
-    schema: str
-    keys_without_schema: bool
-    clock_ahead: float
-    appendfsync: str | None
+    schema: str = ""
+    keys_without_schema: bool = False
+    clock_ahead: float = 0.0
+    config: dict[str, str] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+    beside_broker: bool = False
 
 
 def examine_server(client: ScriptClient, keys: QueueKeys) -> list[Finding]:
@@ -84,7 +95,9 @@ def examine_server(client: ScriptClient, keys: QueueKeys) -> list[Finding]:
         Unavailable: Redis did not answer.
     """
     seen = look(client, keys)
-    checks = (_memory, _persistence, _version, _role, _clock, _schema)
+    checks = (
+        _memory, _persistence, _snapshot, _version, _role, _clock, _schema, _neighbour, _refused
+    )  # fmt: skip
     return worst_first(finding for check in checks for finding in check(seen))
 
 
@@ -100,17 +113,24 @@ def look(client: ScriptClient, keys: QueueKeys) -> Seen:
     answered = time.time()
     server_now = int(seconds) + int(micros) / 1e6
     ahead = max(0.0, asked - server_now) + min(0.0, answered - server_now)
-    (text,) = client.read(("INFO", "everything"))
     schema, present = client.read(
         ("GET", keys["schema"]),
         ("EXISTS", *(keys[name] for name in ("queue", "task", "inflight", "meta"))),
     )
+    text, strangers, *pairs = client.ask(
+        ("INFO", "everything"),
+        ("EXISTS", *BROKER_KEYS),  # refused to a user that may only see the queue's keys
+        *(("CONFIG", "GET", setting) for setting in SETTINGS),
+    )
+    told, listed = isinstance(text, bytes), all(isinstance(pair, list) for pair in pairs)
     return Seen(
-        info=dict(re.findall(r"^(\w+):(.*?)\r?$", text.decode(), re.MULTILINE)),
+        info=dict(_FIELD.findall(text.decode())) if told else {},
         schema=(schema or b"").decode(),
         keys_without_schema=bool(present) and not schema,
         clock_ahead=ahead,
-        appendfsync=_config(client, "appendfsync"),
+        config={pair[0].decode(): pair[1].decode() for pair in pairs if pair} if listed else {},
+        refused=("INFO",) * (not told) + ("CONFIG GET",) * (not listed),
+        beside_broker=isinstance(strangers, int) and strangers > 0,
     )
 
 
@@ -119,15 +139,18 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def _config(client: ScriptClient, name: str) -> str | None:
-    (pair,) = client.ask(("CONFIG", "GET", name))
-    return pair[1].decode() if isinstance(pair, list) and pair else None
-
-
 def _memory(seen: Seen) -> Iterator[Finding]:
     policy, most = seen.info.get("maxmemory_policy", ""), int(seen.info.get("maxmemory", 0))
     used = int(seen.info.get("used_memory", 0))
-    if policy and policy != "noeviction":
+    if policy.startswith("volatile-"):
+        yield Finding(
+            "eviction-volatile", "warning" if most else "info",
+            f"maxmemory-policy is {policy}, maxmemory {most or 'has no limit'}",
+            "a server that is full keeps items, but drops the notes by which an enqueue that is "
+            "sent again is known: it may store its items twice",
+            "CONFIG SET maxmemory-policy noeviction; keep caches elsewhere",
+        )  # fmt: skip
+    elif policy and policy != "noeviction":
         yield Finding(
             "eviction-policy", "error" if most else "info",
             f"maxmemory-policy is {policy}, maxmemory {most or 'has no limit'}",
@@ -151,7 +174,7 @@ def _persistence(seen: Seen) -> Iterator[Finding]:
             "a crash of the server loses every item since its last snapshot, or all of them",
             "CONFIG SET appendonly yes, with appendfsync everysec",
         )  # fmt: skip
-    elif seen.appendfsync == "no":
+    elif seen.info and seen.config.get("appendfsync") == "no":
         yield Finding(
             "appendfsync-no", "warning",
             "appendfsync is no: the system decides when the append-only file reaches the disk",
@@ -165,12 +188,16 @@ def _persistence(seen: Seen) -> Iterator[Finding]:
             "the server refuses writes, nothing can be enqueued or acked",
             "make room on its disk",
         )  # fmt: skip
-    if seen.appendfsync is None:
+
+
+def _snapshot(seen: Seen) -> Iterator[Finding]:
+    stops = seen.config.get("stop-writes-on-bgsave-error") == "yes" and seen.config.get("save")
+    if seen.info.get("rdb_last_bgsave_status") == "err" and stops:
         yield Finding(
-            "config-forbidden", "info",
-            "CONFIG GET is not allowed here",
-            "appendfsync could not be checked",
-            "allow +config|get to this user, or look at the provider's settings",
+            "snapshot-failed", "error",
+            "the last snapshot failed, and stop-writes-on-bgsave-error is yes",
+            "the server refuses writes, nothing can be enqueued or acked",
+            "see its log; make room on its disk or in its memory, then BGSAVE",
         )  # fmt: skip
 
 
@@ -179,7 +206,7 @@ def _version(seen: Seen) -> Iterator[Finding]:
     name = "Valkey" if is_valkey else "Redis"
     text = seen.info.get("valkey_version" if is_valkey else "redis_version", "0")
     oldest = OLDEST_VALKEY if is_valkey else OLDEST_REDIS
-    if version_of(text) < oldest:
+    if seen.info and version_of(text) < oldest:
         yield Finding(
             "server-too-old", "error",
             f"the server is {name} {text}",
@@ -226,4 +253,31 @@ def _schema(seen: Seen) -> Iterator[Finding]:
             "every call is refused",
             "upgrade every process to the same release, or convert keys of 0.2 with "
             "'python -m vtrr_queue.migrate'",
+        )  # fmt: skip
+
+
+def _neighbour(seen: Seen) -> Iterator[Finding]:
+    if seen.beside_broker:
+        yield Finding(
+            "shared-database", "info",
+            "Celery's broker has keys in the same database",
+            "whoever clears the broker with FLUSHDB deletes what waits here",
+            "give the queue a database index of its own",
+        )  # fmt: skip
+
+
+def _refused(seen: Seen) -> Iterator[Finding]:
+    if "INFO" in seen.refused:
+        yield Finding(
+            "info-forbidden", "info",
+            "INFO is not allowed here",
+            "memory, persistence, version and role of the server could not be checked",
+            "allow +info to this user, or look at the provider's settings",
+        )  # fmt: skip
+    if "CONFIG GET" in seen.refused:
+        yield Finding(
+            "config-forbidden", "info",
+            "CONFIG GET is not allowed here",
+            "appendfsync and what a failed snapshot does could not be checked",
+            "allow +config|get to this user, or look at the provider's settings",
         )  # fmt: skip

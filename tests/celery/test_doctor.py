@@ -1,13 +1,15 @@
 """The doctor names each wrong setting of an app and of its workers, and nothing on right ones."""
 
 import os
+import socket
+import time
 import warnings
 from signal import SIGSTOP
 
 import pytest
 from celery import Celery
 
-from tests.celery.station import Station
+from tests.celery.station import CELERY, Station
 from tests.servers import Server
 from tests.waiting import eventually
 from vtrr_queue import VTRRQueue
@@ -87,24 +89,39 @@ def test_plain_tasks_that_outlast_the_visibility_timeout(make_queue, limit, give
     assert ("visibility-timeout" in codes(vtrr)) is found
 
 
+def check_unreachable(vtrr):
+    """It takes seconds and raises nothing."""
+    began = time.monotonic()
+    assert codes(vtrr) == {"broker-unreachable": "error"}
+    assert time.monotonic() - began < 4
+
+
 @pytest.mark.parametrize("fault", ["closed", "silent"])
 def test_a_broker_that_does_not_answer(make_queue, fault):
-    """It takes seconds and raises nothing."""
     with Server() as broker:
         url = broker.url()
         if fault == "closed":
             broker.stop()
         else:
             os.kill(broker.pid, SIGSTOP)
-        assert codes(make_queue(broker_url=url)) == {"broker-unreachable": "error"}
+        check_unreachable(make_queue(broker_url=url))
+
+
+def test_a_broker_of_another_kind_that_does_not_answer(make_queue):
+    """Its port takes connections, and that is all."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        check_unreachable(make_queue(broker_url=f"pyamqp://127.0.0.1:{silent.getsockname()[1]}//"))
+
+
+def test_a_broker_that_kombu_does_not_know(make_queue):
+    check_unreachable(make_queue(broker_url="carrier-pigeon://loft"))
 
 
 WORKERS = [
     ("prefork", "direct", [], {}),
     ("prefork", "trigger", ONE, {}),
     ("prefork", "trigger", [], {"prefetch": "warning"}),
-    ("prefork", "direct", ["--time-limit", "5", "--soft-time-limit", "9"],
-     {"limit-order": "error"}),
+    ("prefork", "trigger", ["--prefetch-multiplier", "0"], {"prefetch": "warning"}),
     ("threads", "direct", [],
      {"pool-ignores-limits": "warning", "pool-cannot-stop": "warning"}),
     ("solo", "direct", [], {"pool-ignores-limits": "warning", "pool-cannot-stop": "warning"}),
@@ -114,10 +131,42 @@ WORKERS = [
 
 @pytest.mark.parametrize(("pool", "dispatch", "args", "expected"), WORKERS)
 def test_settings_of_a_worker(tmp_path, pool, dispatch, args, expected):
-    """A sound one has no findings but those of the test's own server."""
+    """A sound one has no findings but that of the test's own server."""
     options = {**SOUND, "on_lease_lost": "terminate"}
     with Station(tmp_path, dispatch, pool=pool, **options) as station:
         station.app.app.conf.task_time_limit = 600
         station.start_worker(queues=["fates"], pool=pool, concurrency=2, args=args)
         found = {**expected, "no-aof": "warning"}
         eventually(lambda: codes(station.vtrr) == found, 10, f"{found}")  # gevent answers late
+
+
+LIMITS = [
+    ("prefork", {"time_limit": 20}, ["--time-limit", "900"], {}),  # the task's own counts
+    ("prefork", {}, ["--time-limit", "20"], {}),
+    ("prefork", {}, ["--time-limit", "900"], {"limit-order": "error"}),
+    ("prefork", {}, ["--time-limit", "5", "--soft-time-limit", "9"], {"limit-order": "error"}),
+    ("prefork", {}, [], {"no-limit": "warning"}),
+    ("gevent", {"time_limit": 20}, [], {}),
+    ("gevent", {"soft_time_limit": 10, "time_limit": 20}, [], {"pool-ignores-limits": "warning"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pool", "task", "args", "expected"), LIMITS)
+def test_limits_of_a_worker_without_heartbeat(tmp_path, pool, task, args, expected):
+    """Those that an item really gets count: its task's, else its worker's."""
+    with Station(tmp_path, "direct", pool=pool, lease_seconds=30.0) as station:
+        act = station.app.app.tasks[station.vtrr.task_name]
+        for limit, seconds in task.items():
+            setattr(act, limit, seconds)
+        station.start_worker(queues=["fates"], pool=pool, concurrency=2, args=args)
+        found = {**expected, "no-aof": "warning"}
+        eventually(lambda: codes(station.vtrr) == found, 10, f"{found}")
+
+
+@pytest.mark.skipif(CELERY < (5, 6), reason="an option of Celery 5.6")
+def test_a_worker_that_does_not_prefetch_parks_nothing(tmp_path):
+    """Whatever its prefetch count says."""
+    with Station(tmp_path, "trigger", **SOUND) as station:
+        args = ["--disable-prefetch"]
+        station.start_worker(queues=["fates"], pool="prefork", concurrency=2, args=args)
+        eventually(lambda: codes(station.vtrr) == {"no-aof": "warning"}, 10, "no other finding")

@@ -6,6 +6,7 @@ Invariant: nothing is changed, and a broker that is away costs seconds and is a 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.doctor import Finding, worst_first
@@ -24,6 +25,9 @@ REPLY_SECONDS = 1.0
 
 VISIBILITY_SECONDS = {"redis": 3600.0, "sqs": 1800.0}
 """Transport -> its visibility timeout when the app sets none, s (kombu)."""
+
+Limits = tuple[float | None, float | None]
+"""Soft and hard, s."""
 
 _NO_LIMITS = ("thread", "solo", "eventlet")
 _NO_SOFT_LIMIT = ("gevent", *_NO_LIMITS)
@@ -50,29 +54,95 @@ class QueueInspector(Inspector):
         Source:
             docs/doctor.md lists all of them.
         """
-        found = super().doctor()
-        found += [*_app(self._vtrr), *_visibility(self._vtrr), *_workers(self._vtrr)]
+        found, vtrr = super().doctor(), self._vtrr
+        asked = _ask(vtrr)
+        found += [*_app(vtrr), *_no_limit(vtrr, asked), *_visibility(vtrr, asked.transport)]
+        found += [*_reached(vtrr, asked)]
+        for name in sorted(asked.workers):
+            found += [*_worker(vtrr, name, asked.workers[name])]
         return worst_first(found)
 
 
-def _limits(vtrr: VTRRQueue) -> tuple[float | None, float | None]:
-    """Soft and hard limit of the task, else of the app."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of asking the workers.
+
+    Attributes:
+        transport: Kind of the broker, as kombu calls it; empty when kombu cannot load it.
+        workers: Worker -> its statistics, of those that consume the queue's ``celery_queue``.
+        free: Those of them that fetch messages for free slots only, whatever their prefetch count.
+        failure: Why nobody could be asked.
+    """
+
+    transport: str = ""
+    workers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    free: frozenset[str] = frozenset()
+    failure: Exception | None = None
+
+
+def _ask(vtrr: VTRRQueue) -> Asked:
+    kind = ""
+    try:
+        with vtrr.app.connection_for_write(connect_timeout=BROKER_SECONDS) as connection:
+            kind = connection.transport.driver_type
+            if kind == "redis":
+                connection.transport_options.setdefault("socket_timeout", BROKER_SECONDS)
+                connection.transport_options.setdefault("socket_connect_timeout", BROKER_SECONDS)
+            connection.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
+            inspect = vtrr.app.control.inspect(timeout=REPLY_SECONDS, connection=connection)
+            consumed = inspect.active_queues() or {}
+            mine = {
+                worker for worker, queues in consumed.items()
+                if any(queue["name"] == vtrr.celery_queue for queue in queues)
+            }  # fmt: skip
+            stats = (inspect.stats() if mine else None) or {}
+            workers = {name: stats.get(name, {}) for name in mine}
+            parking = any(_reserves(each) is not None for each in workers.values())
+            ask_more = parking and kind == "redis" and vtrr.dispatch == "trigger"
+            conf = (inspect.conf() if ask_more else None) or {}
+    except Exception as exc:  # noqa: BLE001 - any transport has errors of its own
+        return Asked(kind, failure=exc)
+    free = frozenset(name for name in conf if conf[name].get("worker_disable_prefetch"))
+    return Asked(kind, workers, free)
+
+
+def _reserves(stats: dict[str, Any]) -> str | None:
+    """How many messages a worker fetches when that is more than it has slots; else None."""
+    slots, count = stats.get("pool", {}).get("max-concurrency"), stats.get("prefetch_count")
+    if not slots or count is None or 0 < count <= slots:
+        return None
+    return str(count or "any number of")
+
+
+def _limits(vtrr: VTRRQueue, pool: dict[str, Any] | None = None) -> Limits:
+    """Soft and hard limit of an item: the task's own, else the worker's, else the app's.
+
+    Newer releases of Celery copy the app's limits to its tasks, where they beat the worker's.
+    """
     conf, name = vtrr.app.conf, vtrr.task_name
     task = vtrr.app.tasks[name] if name else None
-    soft, hard = getattr(task, "soft_time_limit", None), getattr(task, "time_limit", None)
-    return soft or conf.task_soft_time_limit, hard or conf.task_time_limit
+    soft, hard = (pool or {}).get("timeouts") or (
+        conf.task_soft_time_limit, conf.task_time_limit
+    )  # fmt: skip
+    return (
+        getattr(task, "soft_time_limit", None) or soft or None,
+        getattr(task, "time_limit", None) or hard or None,
+    )
 
 
 def _app(vtrr: VTRRQueue) -> Iterator[Finding]:
-    soft, hard = _limits(vtrr)
     if vtrr.app.conf.task_always_eager:
         yield Finding(
             "eager", "warning", "task_always_eager is on",
             "items run inside the caller: no queue, no fairness, no lease",
             "leave it to tests",
         )  # fmt: skip
-    yield from _order(vtrr, "the task's limits", soft, hard)
-    if hard is None and vtrr.hold.heartbeat_seconds is None:
+    yield from _order(vtrr, "the task's limits", *_limits(vtrr))
+
+
+def _no_limit(vtrr: VTRRQueue, asked: Asked) -> Iterator[Finding]:
+    pools = [stats.get("pool") for stats in asked.workers.values()] or [None]
+    if vtrr.hold.heartbeat_seconds is None and not all(_limits(vtrr, each)[1] for each in pools):
         yield Finding(
             "no-limit", "warning", "the task has no time_limit and the queue no heartbeat",
             f"an item that runs for more than lease_seconds ({vtrr.lease_seconds:g}) runs a "
@@ -81,7 +151,9 @@ def _app(vtrr: VTRRQueue) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _order(vtrr: VTRRQueue, whose: str, soft: Any, hard: Any) -> Iterator[Finding]:
+def _order(
+    vtrr: VTRRQueue, whose: str, soft: float | None, hard: float | None
+) -> Iterator[Finding]:
     limits = {"soft": soft, "hard": hard, "lease": vtrr.hold.longest_run}
     given = [value for value in limits.values() if value is not None]
     if any(a >= b for a, b in itertools.pairwise(given)):
@@ -93,9 +165,8 @@ def _order(vtrr: VTRRQueue, whose: str, soft: Any, hard: Any) -> Iterator[Findin
         )  # fmt: skip
 
 
-def _visibility(vtrr: VTRRQueue) -> Iterator[Finding]:
+def _visibility(vtrr: VTRRQueue, transport: str) -> Iterator[Finding]:
     app = vtrr.app
-    transport = app.connection_for_write().transport.driver_type
     if transport not in VISIBILITY_SECONDS:
         return
     given = app.conf.broker_transport_options.get("visibility_timeout")
@@ -117,51 +188,37 @@ def _visibility(vtrr: VTRRQueue) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _workers(vtrr: VTRRQueue) -> Iterator[Finding]:
-    try:
-        with vtrr.app.connection_for_write(connect_timeout=BROKER_SECONDS) as connection:
-            if connection.transport.driver_type == "redis":
-                connection.transport_options.setdefault("socket_timeout", BROKER_SECONDS)
-                connection.transport_options.setdefault("socket_connect_timeout", BROKER_SECONDS)
-            connection.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
-            ask = vtrr.app.control.inspect(timeout=REPLY_SECONDS, connection=connection)
-            consumed = ask.active_queues() or {}
-            stats = (ask.stats() if consumed else None) or {}
-    except Exception as exc:  # noqa: BLE001 - any transport has errors of its own
+def _reached(vtrr: VTRRQueue, asked: Asked) -> Iterator[Finding]:
+    if asked.failure is not None:
         yield Finding(
-            "broker-unreachable", "error", f"the broker does not answer: {exc!r}",
+            "broker-unreachable", "error", f"the broker does not answer: {asked.failure!r}",
             "workers that need triggers get none, and the workers could not be examined",
             "start it, or correct broker_url",
         )  # fmt: skip
-        return
-    mine = [
-        worker for worker, queues in consumed.items()
-        if any(queue["name"] == vtrr.celery_queue for queue in queues)
-    ]  # fmt: skip
-    if not mine:
+    elif not asked.workers:
         yield Finding(
             "no-worker", "warning", f"no worker that answers consumes {vtrr.celery_queue!r}",
             "items wait",
             f"celery worker -Q {vtrr.celery_queue}",
         )  # fmt: skip
-    for worker in sorted(mine):
-        yield from _worker(vtrr, worker, stats.get(worker, {}))
+    for name in sorted(asked.workers.keys() - asked.free):
+        reserves = _reserves(asked.workers[name])
+        if reserves is not None and vtrr.dispatch == "trigger":
+            yield Finding(
+                "prefetch", "warning",
+                f"{name} reserves up to {reserves} messages, more than it has slots",
+                "triggers lie with a busy worker while an idle one waits, up to five seconds",
+                'worker_prefetch_multiplier = 1, or dispatch="direct"',
+            )  # fmt: skip
 
 
 def _worker(vtrr: VTRRQueue, name: str, stats: dict[str, Any]) -> Iterator[Finding]:
     pool = stats.get("pool", {})
     kind = pool.get("implementation", "").partition(":")[0].rpartition(".")[2]
+    limits = _limits(vtrr, pool)
+    if limits != _limits(vtrr):
+        yield from _order(vtrr, f"the limits of {name}", *limits)
     yield from _pool(vtrr, name, kind)
-    soft, hard = (*(pool.get("timeouts") or ()), None, None)[:2]
-    yield from _order(vtrr, f"the limits of {name}", soft or None, hard or None)
-    slots, prefetch = pool.get("max-concurrency") or 0, stats.get("prefetch_count") or 0
-    if vtrr.dispatch == "trigger" and slots and prefetch > slots:
-        yield Finding(
-            "prefetch", "warning",
-            f"{name} has {slots} slots and reserves up to {prefetch} messages",
-            "triggers lie with a busy worker while an idle one waits, up to five seconds",
-            'worker_prefetch_multiplier = 1, or dispatch="direct"',
-        )  # fmt: skip
 
 
 def _pool(vtrr: VTRRQueue, name: str, kind: str) -> Iterator[Finding]:
