@@ -5,11 +5,13 @@ witness that neither the library nor the workers can influence.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 Command = list[bytes]
+TIME = b"#TS:"
+"""Begin of an annotation with the time (`aof-timestamp-enabled`)."""
 
 
 @dataclass
@@ -19,25 +21,33 @@ class Life:
     Attributes:
         leases: Its tokens in order of lease.
         ends: Token -> how that lease ended: "acked", "dead", "timed out", "released", "retried".
+        holders: Token -> worker that held it.
+        late: Token -> seconds from its expiry to its end; negative when it ended sooner. The file
+            tells whole seconds, rounded down.
     """
 
     leases: list[str] = field(default_factory=list)
     ends: dict[str, str] = field(default_factory=dict)
+    holders: dict[str, str] = field(default_factory=dict)
+    late: dict[str, float] = field(default_factory=dict)
 
 
-def transactions(folder: Path) -> Iterator[list[Command]]:
-    """What each script wrote, one list a script."""
+def transactions(folder: Path) -> Iterator[tuple[int, list[Command]]]:
+    """When and what each script wrote, one list a script; 0 where the file tells no time."""
     batch: list[Command] | None = None
     for path in sorted((folder / "appendonlydir").glob("*.incr.aof"), key=_number):
+        second = 0
         for command in _commands(path.read_bytes()):
             name = command[0].upper()
-            if name == b"MULTI":
+            if name.startswith(b"#"):
+                second = int(name.removeprefix(TIME)) if name.startswith(TIME) else second
+            elif name == b"MULTI":
                 batch = []
             elif name == b"EXEC":
-                yield batch or []
+                yield second, batch or []
                 batch = None
             elif batch is None:
-                yield [command]
+                yield second, [command]
             else:
                 batch.append(command)
 
@@ -51,8 +61,14 @@ def lives(folder: Path, queue: str) -> dict[str, list[Life]]:
     """
     found: dict[str, list[Life]] = defaultdict(list)
     holders: dict[str, str] = {}
-    for batch in transactions(folder):
-        _apply(_Written(batch, f"vtrr:{queue}:"), found, holders)
+    expiries: dict[str, int] = {}
+    for second, batch in transactions(folder):
+        written = _Written(batch, f"vtrr:{queue}:")
+        dropped = {token: holders.get(token) for token in written.deleted("lease")}
+        _apply(written, found, holders)
+        for token, item_id in dropped.items():
+            found[item_id][-1].late[token] = second - expiries.pop(token) / 1000
+        expiries.update((lease.token, lease.expires_ms) for lease in written.leased())
     assert not holders, f"leases left in the file: {holders}"
     return found
 
@@ -60,6 +76,31 @@ def lives(folder: Path, queue: str) -> dict[str, list[Life]]:
 def ends(found: dict[str, list[Life]]) -> Counter[str]:
     """How many leases ended in which way."""
     return Counter(end for each in found.values() for life in each for end in life.ends.values())
+
+
+def most_held(folder: Path, queues: Iterable[str]) -> dict[str, int]:
+    """Worker -> most leases it ever held at once, of all queues together."""
+    held: dict[str, str] = {}
+    most: dict[str, int] = {}
+    for _, batch in transactions(folder):
+        written = [_Written(batch, f"vtrr:{queue}:") for queue in queues]
+        for each in written:
+            for token in each.deleted("lease"):
+                held.pop(token, None)
+            held.update((lease.token, lease.holder) for lease in each.leased())
+        for holder, count in Counter(held.values()).items():
+            most[holder] = max(count, most.get(holder, 0))
+    return most
+
+
+@dataclass(frozen=True)
+class _Lease:
+    """A lease record as it was written, see `scripts/lib/hold_lease.lua`."""
+
+    token: str
+    item_id: str
+    holder: str
+    expires_ms: int
 
 
 class _Written:
@@ -87,14 +128,18 @@ class _Written:
                   if call in {"RPUSH", "LPUSH"} and on.startswith("backlog:")]  # fmt: skip
         return {text.decode() for rest in pushes for text in rest}
 
-    def leased(self) -> list[tuple[str, str]]:
-        """Token and item of each lease record that was written."""
-        pairs = []
+    def leased(self) -> list[_Lease]:
+        """Each lease record that was written, of a new or of a renewed lease."""
+        leases = []
         for call, on, rest in self.calls:
             if (call, on) == ("HSET", "lease"):
-                _, _, _, length, _, text = rest[1].split(b" ", 5)
-                pairs.append((rest[0].decode(), text[: int(length)].decode()))
-        return pairs
+                _, _, expiry, first, second, text = rest[1].split(b" ", 5)
+                middle = int(first)
+                item_id, holder = text[:middle], text[middle + int(second) :]
+                leases.append(
+                    _Lease(rest[0].decode(), item_id.decode(), holder.decode(), int(expiry))
+                )
+        return leases
 
 
 def _apply(written: _Written, found: dict[str, list[Life]], holders: dict[str, str]) -> None:
@@ -118,22 +163,25 @@ def _apply(written: _Written, found: dict[str, list[Life]], holders: dict[str, s
             assert gone or item_id in delayed, f"{item_id} went nowhere with its lease"
         found[item_id][-1].ends[token] = end
     assert not removed, f"records that went without a lease: {removed}"
-    for token, item_id in written.leased():
+    for lease in written.leased():
+        token, item_id = lease.token, lease.item_id
         if token in holders:  # renewed
             assert holders[token] == item_id
             continue
         assert item_id not in holders.values(), f"{item_id} is leased twice at once"
         holders[token] = item_id
         found[item_id][-1].leases.append(token)
+        found[item_id][-1].holders[token] = lease.holder
 
 
 def _commands(data: bytes) -> Iterator[Command]:
     at = 0
     while at < len(data):
-        if data[at : at + 1] == b"#":  # an annotation
-            at = data.index(b"\r\n", at) + 2
-            continue
         end = data.index(b"\r\n", at)
+        if data[at : at + 1] == b"#":  # an annotation
+            yield [data[at:end]]
+            at = end + 2
+            continue
         count, at = int(data[at + 1 : end]), end + 2
         command = []
         for _ in range(count):

@@ -29,7 +29,12 @@ SLOTS = 3
 PARTITIONS = 50
 DEEDS = ("work", "work", "work", "careful", "careful", "fail", "retry", "spawn")
 BATCH, PAUSE_SECONDS = 30, 0.3
-DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
+EARLIER = 20
+"""Calls back that an id may come from a second time."""
+DURABLE = (
+    *("--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"),
+    *("--aof-timestamp-enabled", "yes"),
+)
 HEAL_SECONDS = 90.0
 
 _names = itertools.count(1)
@@ -50,7 +55,8 @@ class Scene:
         self.state, self.broker = Server("valkey", *DURABLE), Server()
         self.acknowledged: dict[str, set[str]] = {"trigger": set(), "direct": set()}
         self.unsure = 0
-        self.crowded: list[str] = []
+        self.told_to_end: set[str] = set()
+        self.healed_after = 0.0
         self.happened: Counter[str] = Counter()
         self.workers: list[Worker] = []
         self.all_workers: list[Worker] = []
@@ -73,15 +79,13 @@ class Scene:
             self.workers.append(self._worker(at))
         for worker in self.workers:
             worker.wait_ready()
-        self._threads = [Thread(target=self._produce), Thread(target=self._observe)]
-        for thread in self._threads:
-            thread.start()
+        self._producer = Thread(target=self._produce)
+        self._producer.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._over.set()
-        for thread in self._threads:
-            thread.join()
+        self._producer.join()
         for worker in self.all_workers:
             worker.kill_group()
         self._stack.close()
@@ -98,10 +102,10 @@ class Scene:
             self.happened[event.kind] += 1
 
     def heal(self) -> None:
-        """End every fault, then wait until both queues are empty and idle."""
+        """End every fault, then wait until both queues are empty and have left no key."""
+        begin = time.monotonic()
         self._over.set()
-        for thread in self._threads:
-            thread.join()
+        self._producer.join()
         self.proxy.heal()
         self._resume(float("inf"))
         for at, worker in enumerate(self.workers):
@@ -111,6 +115,9 @@ class Scene:
             for name in self.app.queues:
                 key = f"vtrr:{name}:task"
                 eventually(lambda key=key: not client.exists(key), HEAL_SECONDS, f"{name} empty")
+            self.healed_after = time.monotonic() - begin
+            # Idle workers forget the triggers, time the numbers of the producers' calls.
+            eventually(lambda: client.keys("vtrr:*") == [], HEAL_SECONDS, "no key left")
 
     def _worker(self, at: int) -> Worker:
         log_path = self.folder / f"worker{next(_names)}.log"
@@ -172,6 +179,7 @@ class Scene:
     def _shut_down(self, event: Event, signal: int) -> None:
         at = self._pick(event)
         if self.workers[at].is_running():
+            self.told_to_end.add(self.workers[at].name)
             self.workers[at].signal(signal)
         self._replace(at)
 
@@ -203,6 +211,7 @@ class Scene:
         self.broker.start()
 
     def _produce(self) -> None:
+        earlier: dict[str, list[str]] = {"trigger": [], "direct": []}
         for number in itertools.count():
             if self._over.wait(PAUSE_SECONDS):
                 return
@@ -214,6 +223,9 @@ class Scene:
             ]  # fmt: skip
             if self.chance.random() < 0.2:
                 calls.append(calls[0])  # one id twice
+            if earlier[name] and self.chance.random() < 0.2:  # it waits, runs, or has ended
+                calls.append({**calls[0], "id": self.chance.choice(earlier[name])})
+            earlier[name] = [*earlier[name], calls[0]["id"]][-EARLIER:]
             partition = f"p{self.chance.randrange(PARTITIONS)}"
             try:
                 self.app.tasks[name].queue(partition, calls)
@@ -221,20 +233,3 @@ class Scene:
                 self.unsure += len(calls)
             else:
                 self.acknowledged[name].update(call["id"] for call in calls)
-
-    def _observe(self) -> None:
-        """No worker ever holds more leases than it has slots."""
-        while not self._over.wait(0.2):
-            held: Counter[str] = Counter()
-            with contextlib.suppress(Exception), self.state.client(socket_timeout=2) as client:
-                pipe = client.pipeline()
-                for name in self.app.queues:
-                    pipe.hvals(f"vtrr:{name}:lease")
-                for records in pipe.execute():
-                    held.update(_holder(record) for record in records)
-            self.crowded += [f"{holder}: {n}" for holder, n in held.items() if n > SLOTS]
-
-
-def _holder(record: bytes) -> str:
-    _, _, _, item, partition, text = record.split(b" ", 5)
-    return text[int(item) + int(partition) :].decode()
