@@ -26,9 +26,9 @@ end
 
 
 @cache
-def load_with_set_clock(name):
+def load_with_set_clock(name, full=True):
     """Compose a script whose `now_ms` reads the key."""
-    script = load(name)
+    script = load(name, full)
     text = script.text.replace(_REAL, _FAKE)
     assert "TIME" not in text.replace("CURRENT_VIRTUAL_TIME", "").replace("VIRTUAL_TIME", "")
     return replace(script, text=text, sha=hashlib.sha1(text.encode()).hexdigest())

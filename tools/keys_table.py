@@ -26,6 +26,8 @@ ENDS = {
     "schema": "with the last item, unless there are dead letters or policies",
     "backlog": "with its last item",
     "recent": "after some seconds",
+    "level": "with its last item",
+    "rate": "a minute after it has no effect any more",
 }
 """When a key goes that is not among the scheduling keys."""
 
@@ -35,7 +37,7 @@ FORMATS = (("task", "lib/record"), ("lease", "lib/hold_lease"))
 RESERVED = frozenset({"lib/rest", "lib/next_wake"})
 """A key that only these know is not written by this release."""
 
-_SUFFIX = {"backlog": "<partition>", "recent": "<producer>"}
+_SUFFIX = {"backlog": "<partition>", "recent": "<producer>", "level": "<priority>:<partition>"}
 _TEXT = """\
 # Keys in Redis
 

@@ -6,6 +6,7 @@ from vtrr_queue.engine import Engine
 from vtrr_queue.errors import (
     ArgumentError,
     ArgumentTypeError,
+    BacklogFull,
     DuplicateItem,
     EnqueueInterrupted,
     LeaseLost,
@@ -16,16 +17,20 @@ from vtrr_queue.errors import (
     Unavailable,
     VTRRError,
 )
+from vtrr_queue.policy import Policy, Rate
 
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "BacklogFull",
     "DuplicateItem",
     "Engine",
     "EnqueueInterrupted",
     "LeaseLost",
     "NotDurable",
     "PayloadError",
+    "Policy",
+    "Rate",
     "Refused",
     "SchemaMismatch",
     "Unavailable",

@@ -112,6 +112,7 @@ class ScriptClient:
         self.calls = 0
         self._keys = tuple(keys)
         self._loaded: set[str] = set()
+        self._full = False
         self._clock = (0, 0.0)
 
     def server_now_ms(self) -> int:
@@ -257,9 +258,10 @@ class ScriptClient:
     ) -> list[Reply]:
         # What is repeated with its text would run behind the calls and the wait sent with it.
         known = self._loaded if len(calls) > 1 or confirm else {calls[0][0]}
+        arguments = [(echo, *make(attempt)) for _, echo, make in calls]
         packed = [
-            self._command(name, (echo, *make(attempt)), by_hash=name in known)
-            for name, echo, make in calls
+            self._command(name, given, by_hash=name in known)
+            for (name, _, _), given in zip(calls, arguments, strict=True)
         ]
         wait = [_wait_command(confirm, confirm.timeout_seconds)] if confirm else []
         with self._connection() as connection:
@@ -267,11 +269,11 @@ class ScriptClient:
             connection.send_packed_command(connection.pack_commands([*packed, *wait]))
             replies = [self._reply(connection) for _ in packed]
             for at, (name, _, _) in enumerate(calls):
-                if isinstance(replies[at], NoScriptError):
+                while self._must_repeat(replies[at]):
                     if confirm:
-                        raise RedisConnectionError(f"the server forgot {name}")
-                    script = ("EVAL", load(name).text, *packed[at][2:])
-                    connection.send_packed_command(connection.pack_commands([script]))
+                        raise RedisConnectionError(f"{name} must be sent again before the wait")
+                    again = self._command(name, arguments[at])
+                    connection.send_packed_command(connection.pack_commands([again]))
                     replies[at] = self._reply(connection)
             checked = [
                 self._checked(name, echo, reply)
@@ -310,10 +312,20 @@ class ScriptClient:
             again = [_wait_command(confirm, left)]
             connection.send_packed_command(connection.pack_commands(again))
 
-    def _command(self, name: str, arguments: Sequence[Any], *, by_hash: bool) -> tuple[Any, ...]:
-        script = load(name)
+    def _command(
+        self, name: str, arguments: Sequence[Any], *, by_hash: bool = False
+    ) -> tuple[Any, ...]:
+        script = load(name, self._full)
         way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
-        return (*way, len(self._keys), *self._keys, *arguments)
+        return (*way, script.keys, *self._keys[: script.keys], *arguments)
+
+    def _must_repeat(self, reply: Any) -> bool:
+        """Whether a script did not run: unknown to the server, or without the parts it needs."""
+        if isinstance(reply, list) and reply[0] == b"schema" and reply[2] == b"options":
+            self._loaded.clear()
+            self._full = True
+            return True
+        return isinstance(reply, NoScriptError)
 
     @staticmethod
     def _reply(connection: AbstractConnection) -> Any:

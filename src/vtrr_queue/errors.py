@@ -5,6 +5,7 @@
     VTRRError
     |-- ArgumentError (also ValueError)      a value the caller passed is wrong
     |-- ArgumentTypeError (also TypeError)   a type the caller passed is wrong
+    |-- BacklogFull                          a partition has no room for the items
     |-- DuplicateItem                        on_duplicate="error" met a known id
     |-- EnqueueInterrupted                   Redis failed between two chunks of a bulk call
     |-- LeaseLost                            the lease is no longer held
@@ -69,6 +70,25 @@ class ArgumentTypeError(VTRRError, TypeError):
         self.argument, self.value, self.expected = argument, value, expected
         kind = type(value).__name__
         super().__init__(f"{argument} must be {expected}, not {_shorten(value)} ({kind})")
+
+
+class BacklogFull(VTRRError):
+    """A partition's ``max_backlog`` has no room for all items of a call; nothing was enqueued.
+
+    Args:
+        partition: The partition.
+        waiting: Items that wait in it.
+        max_backlog: Its bound.
+        items: Items of the call.
+    """
+
+    def __init__(self, partition: str, waiting: int, max_backlog: int, items: int) -> None:
+        self.partition, self.waiting = partition, waiting
+        self.max_backlog, self.items = max_backlog, items
+        super().__init__(
+            f"partition {_shorten(partition)} has {waiting} items waiting, max_backlog is "
+            f"{max_backlog}: no room for {items} more, nothing was enqueued"
+        )
 
 
 class PayloadError(VTRRError, ValueError):

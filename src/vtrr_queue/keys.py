@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vtrr_queue.errors import ArgumentError
+from vtrr_queue.model import PRIORITY_DEFAULT
 
 SCHEMA = "3"
 """Layout number kept in the ``schema`` key while a queue holds anything."""
@@ -30,13 +31,22 @@ SCRIPT_KEYS = (
     "schema",
     "backlog",
     "recent",
+    "level",
+    "levels",
+    "rate",
+    "cancelled",
+    "holes",
 )
 """Keys declared to every script, in this order.
 
-``backlog`` and ``recent`` are prefixes: scripts append ``:<partition>`` and ``:<producer>``.
+``backlog``, ``recent`` and ``level`` are prefixes: scripts append ``:<partition>``, ``:<producer>``
+and ``:<priority>:<partition>``.
 """
 
-KEY_PREFIXES = frozenset({"backlog", "recent"})
+PLAIN_KEYS = SCRIPT_KEYS.index("recent") + 1
+"""How many of them a script gets that leaves out optional features."""
+
+KEY_PREFIXES = frozenset({"backlog", "recent", "level"})
 """Keys that go on after a colon."""
 
 SCHEDULING_KEYS = (
@@ -50,6 +60,9 @@ SCHEDULING_KEYS = (
     "parked",
     "delayed",
     "estimate",
+    "levels",
+    "cancelled",
+    "holes",
 )
 """Keys that must be gone when nothing waits and nothing runs (invariant I11)."""
 
@@ -74,8 +87,8 @@ class QueueKeys:
         if set(self.name) & set("{}"):
             raise ArgumentError("name", self.name, "free of braces (they mark cluster hash tags)")
         if KEY_PREFIXES & set(self.name.split(":")[1:]):
-            raise ArgumentError("name", self.name, "free of ':backlog' and ':recent', which are "
-                                "keys of the queue before the colon")  # fmt: skip
+            raise ArgumentError("name", self.name, "free of ':backlog', ':level' and ':recent', "
+                                "which are keys of the queue before the colon")  # fmt: skip
 
     @property
     def prefix(self) -> str:
@@ -85,9 +98,10 @@ class QueueKeys:
     def __getitem__(self, key: str) -> str:
         return self.prefix + key
 
-    def backlog(self, partition: str) -> str:
-        """Name of the list of waiting item ids of a partition."""
-        return f"{self.prefix}backlog:{partition}"
+    def backlog(self, partition: str, priority: int = PRIORITY_DEFAULT) -> str:
+        """Name of the list of waiting item ids of a partition and a priority."""
+        key = "backlog" if priority == PRIORITY_DEFAULT else f"level:{priority}"
+        return f"{self.prefix}{key}:{partition}"
 
     @property
     def declared(self) -> tuple[str, ...]:

@@ -14,6 +14,18 @@ DurabilityLevel = Literal["fsync", "replicated"]
 WEIGHT_MIN, WEIGHT_MAX = 0.001, 1e9
 """Accepted weights; scripts check them again."""
 
+SHARE_MIN, SHARE_MAX = 0.01, 100.0
+"""Accepted shares; scripts check them again."""
+
+PRIORITY_DEFAULT, PRIORITY_MAX = 5, 9
+"""Priority of an item that names none; 0 comes first, 9 last."""
+
+FIRST_CHARGE_MS = 100.0
+"""Expected run time before anything has run (``charge="runtime"``), ms."""
+
+ESTIMATE_STEP = 0.2
+"""How far one run moves the mean run time towards its own."""
+
 LONGEST_SECONDS = 1e8
 """Longest time a setting may say, s: three years."""
 
@@ -25,21 +37,27 @@ class NewItem:
     Attributes:
         item_id: Unique among waiting and running items.
         body: Opaque bytes, see :mod:`vtrr_queue.payload`.
-        weight: Turns of its partition that the item uses, 0.001 to 1e9.
+        weight: Turns of its partition that the item uses, 0.001 to 1e9; 1 when None. Where run time
+            is charged, how long it is expected to run, s.
         delay_ms: Wait at least this long before the item may be served, ms.
+        priority: Place inside its partition, 0 first, 9 last.
 
     Raises:
-        ArgumentError: The weight is out of range: one of 0 or less would never let others come.
+        ArgumentError: The weight or the priority is out of range: a weight of 0 or less would
+            never let others come.
     """
 
     item_id: str
     body: bytes
-    weight: float = 1.0
+    weight: float | None = None
     delay_ms: int = 0
+    priority: int = PRIORITY_DEFAULT
 
     def __post_init__(self) -> None:
-        if not WEIGHT_MIN <= self.weight <= WEIGHT_MAX:
+        if self.weight is not None and not WEIGHT_MIN <= self.weight <= WEIGHT_MAX:
             raise ArgumentError("weight", self.weight, f"{WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
+        if not 0 <= self.priority <= PRIORITY_MAX:
+            raise ArgumentError("priority", self.priority, f"0 to {PRIORITY_MAX}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +158,19 @@ class Settled:
     held: bool
     wake: Wake
     dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Result of a cancel.
+
+    Attributes:
+        waiting: Ids of items that waited; they are gone.
+        running: Ids of items that run; they go on, and do not run again.
+    """
+
+    waiting: tuple[str, ...]
+    running: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

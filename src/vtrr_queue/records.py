@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtrr_queue.model import DeadLetter, Lease, NewItem, TriggerBudget, Wake
+from vtrr_queue.model import PRIORITY_DEFAULT, DeadLetter, Lease, NewItem, TriggerBudget, Wake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +20,40 @@ CHUNK_BYTES = 1_000_000
 """Most body bytes one enqueue script stores."""
 
 
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease as others see it.
+
+    Attributes:
+        item_id: The item.
+        token: Fencing token.
+        partition: Partition of the item.
+        holder: Who runs it.
+        started_at_ms: When it was leased, server clock.
+        expires_at_ms: Expiry, server clock.
+        charge: What its partition has been charged so far.
+    """
+
+    item_id: str
+    token: str
+    partition: str
+    holder: str
+    started_at_ms: int
+    expires_at_ms: int
+    charge: float
+
+
 def format_number(value: float) -> str:
     """A number as scripts and records carry it: short, exact, never in words."""
     return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def format_weight(item: NewItem) -> str:
+    """Weight and priority as records carry them: "1" for no weight, "1.0" for a given 1."""
+    text = "1" if item.weight is None else format_number(item.weight)
+    if text == "1" and item.weight is not None:
+        text = "1.0"
+    return text if item.priority == PRIORITY_DEFAULT else f"{text}@{item.priority}"
 
 
 def read_lease(item_id: bytes, token: bytes, expiry: bytes, record: bytes) -> Lease:
@@ -35,9 +67,27 @@ def read_lease(item_id: bytes, token: bytes, expiry: bytes, record: bytes) -> Le
 
 def read_record(record: bytes) -> tuple[str, float, int, int, bytes]:
     """Take a task record apart: partition, weight, timeouts, retries, body."""
-    weight, timeouts, retries, length, rest = record.split(b" ", 4)
-    at = int(length)
-    return rest[:at].decode(), float(weight), int(timeouts), int(retries), rest[at:]
+    mark, timeouts, retries, length, rest = record.split(b" ", 4)
+    weight, at = float(mark.partition(b"@")[0]), int(length)
+    return rest[:at].decode(), weight, int(timeouts), int(retries), rest[at:]
+
+
+def read_priority(record: bytes) -> int:
+    """Priority of the item of a task record."""
+    mark = record.split(b" ", 1)[0].partition(b"@")[2]
+    return int(mark or PRIORITY_DEFAULT)
+
+
+def read_held_lease(token: bytes, text: bytes) -> HeldLease:
+    """Take a lease record apart, see ``scripts/lib/hold_lease.lua``."""
+    start, charge, expiry, id_length, partition_length, rest = text.split(b" ", 5)
+    middle = int(id_length)
+    last, charged = middle + int(partition_length), float(charge.partition(b"/")[0])
+    return HeldLease(
+        item_id=rest[:middle].decode(), token=token.decode(),
+        partition=rest[middle:last].decode(), holder=rest[last:].decode(),
+        started_at_ms=int(start), expires_at_ms=int(expiry), charge=charged,
+    )  # fmt: skip
 
 
 REASON_MAX, EXCEPTION_MAX, TRACEBACK_MAX = 1_000, 4_000, 20_000

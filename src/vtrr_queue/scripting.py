@@ -12,23 +12,39 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from vtrr_queue.keys import SCHEMA, SCRIPT_KEYS
-from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN
+from vtrr_queue.keys import PLAIN_KEYS, SCHEMA, SCRIPT_KEYS
+from vtrr_queue.model import (
+    ESTIMATE_STEP,
+    FIRST_CHARGE_MS,
+    PRIORITY_DEFAULT,
+    SHARE_MAX,
+    SHARE_MIN,
+    WEIGHT_MAX,
+    WEIGHT_MIN,
+)
 
 CONSTANTS = {
+    "DEFAULT_LEVEL": f'"{PRIORITY_DEFAULT}"',
+    "ESTIMATE_STEP": repr(ESTIMATE_STEP),
     "EXPECTED_SCHEMA": f'"{SCHEMA}"',
+    "FIRST_CHARGE": repr(FIRST_CHARGE_MS),
+    "MOST_CUT": "100",
+    "MOST_ESTIMATES": "10000",
     "MOST_LOOKS": "8",
     "MOST_ROUNDS": "10",
     "MOST_SKIPS": "16",
     "MOST_TRIM": "100",
     "MOST_UNPACK": "1000",
     "REBASE_AT": "1e12",
+    "SHARE_LEAST": repr(SHARE_MIN),
+    "SHARE_MOST": repr(SHARE_MAX),
     "WEIGHT_LEAST": repr(WEIGHT_MIN),
     "WEIGHT_MOST": repr(WEIGHT_MAX),
 }
 """Names a script may use without declaring them; each is composed in only where used."""
 
-_TAG = re.compile(r"^-- @(\w+)\s+(.*)$")
+_TAG = re.compile(r"^-- @(\w+)\s*(.*)$")
+_TESTS = re.compile(r"\buses\.[clpr]\b|\bnext\(uses\)")
 _ARGUMENT = {"str": "ARGV[{}]", "int": "tonumber(ARGV[{}])"}
 
 
@@ -42,6 +58,7 @@ class Header:
         arguments: (name, type, description) in the order of ARGV.
         rest: Name of the variable that holds the index of the first repeated argument.
         includes: Library functions it calls.
+        optional: It serves optional features only; a script of this kind is always full.
         returns: Replies, alternatives separated by ``|``.
         cost: Complexity.
     """
@@ -51,6 +68,7 @@ class Header:
     arguments: tuple[tuple[str, str, str], ...]
     rest: str
     includes: tuple[str, ...]
+    optional: bool
     returns: str
     cost: str
 
@@ -64,12 +82,14 @@ class Script:
         header: Its declaration.
         text: Composed Lua text.
         sha: SHA-1 of the text, for EVALSHA.
+        keys: How many of :data:`~vtrr_queue.keys.SCRIPT_KEYS` it gets.
     """
 
     name: str
     header: Header
     text: str
     sha: str
+    keys: int
 
 
 def script_names() -> tuple[str, ...]:
@@ -79,36 +99,45 @@ def script_names() -> tuple[str, ...]:
 
 
 @cache
-def load(name: str) -> Script:
+def load(name: str, full: bool = True) -> Script:  # noqa: FBT001, FBT002 - it is a part of the name
     """Compose a script.
 
     Args:
         name: The verb, such as ``"lease"``.
+        full: With the functions for optional features. Without them a script is shorter, as a
+            server builds all functions of a script at each call; it gets the keys up to
+            :data:`~vtrr_queue.keys.PLAIN_KEYS` only, and asks for the full one by the reply
+            ``{"schema", echo, "options"}`` when the queue uses such a feature.
 
     Raises:
         ValueError: The includes form a cycle, or a header names an unknown key or type.
     """
     source = _read(name)
     header = parse_header(source)
-    included = _ordered(name, header.includes)
+    full = full or header.optional
+    included = _ordered(name, header.includes, full=full)
     parts = [_body(source), *(_body(_read(f"lib/{lib}")) for lib in included)]
     keys = set(header.keys)
     for lib in included:
         keys |= set(parse_header(_read(f"lib/{lib}")).keys)
     lines = [f"local {key.upper()} = KEYS[{SCRIPT_KEYS.index(key) + 1}]"
              for key in SCRIPT_KEYS if key in keys]  # fmt: skip
-    lines += [f"local {constant} = {value}" for constant, value in CONSTANTS.items()
+    constants = {**CONSTANTS, "FULL": str(full).lower()}
+    lines += [f"local {constant} = {value}" for constant, value in constants.items()
               if any(re.search(rf"\b{constant}\b", part) for part in parts)]  # fmt: skip
+    if not full:  # nothing behind such a test is reached, nor does it cost an upvalue
+        parts = [_TESTS.sub("false", part) for part in parts]
     given = [f"local {argument} = {_ARGUMENT[kind].format(at)}"
              for at, (argument, kind, _) in enumerate(header.arguments, start=1)]  # fmt: skip
     if header.rest:
         given.append(f"local {header.rest} = {len(header.arguments) + 1}")
     text = "\n".join([f"-- vtrr-queue {name}", *lines, *parts[1:], *given, parts[0]]) + "\n"
-    return Script(name, header, text, hashlib.sha1(text.encode()).hexdigest())  # noqa: S324
+    sha = hashlib.sha1(text.encode()).hexdigest()  # noqa: S324
+    return Script(name, header, text, sha, len(SCRIPT_KEYS) if full else PLAIN_KEYS)
 
 
 def compose_all() -> dict[str, str]:
-    """Every script by name as it is sent to the server."""
+    """Every script by name, with the functions for optional features."""
     return {name: load(name).text for name in script_names()}
 
 
@@ -139,19 +168,24 @@ def parse_header(source: str) -> Header:
         arguments=tuple(arguments),
         rest=tags["rest"][0].split()[0] if "rest" in tags else "",
         includes=tuple(tags.get("include", ())),
+        optional="optional" in tags,
         returns=" ".join(tags.get("return", ())),
         cost=" ".join(tags.get("cost", ())),
     )
 
 
-def _ordered(name: str, includes: tuple[str, ...], path: tuple[str, ...] = ()) -> list[str]:
+def _ordered(
+    name: str, includes: tuple[str, ...], path: tuple[str, ...] = (), *, full: bool
+) -> list[str]:
     ordered: list[str] = []
     for lib in includes:
         if lib in path:
             message = f"include cycle in {name}: {' -> '.join((*path, lib))}"
             raise ValueError(message)
-        deeper = parse_header(_read(f"lib/{lib}")).includes
-        for entry in (*_ordered(name, deeper, (*path, lib)), lib):
+        header = parse_header(_read(f"lib/{lib}"))
+        if header.optional and not full:
+            continue
+        for entry in (*_ordered(name, header.includes, (*path, lib), full=full), lib):
             if entry not in ordered:
                 ordered.append(entry)
     return ordered

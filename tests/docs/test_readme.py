@@ -16,7 +16,7 @@ from vtrr_queue.keys import SCRIPT_KEYS
 from vtrr_queue.payload import decode
 
 README = (ROOT / "README.md").read_text()
-RESERVED = {"policy", "parked", "estimate"}  # nothing writes them
+RESERVED = frozenset()
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 

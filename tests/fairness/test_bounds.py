@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vtrr_queue.model import PRIORITY_DEFAULT
 from vtrr_queue.reference import ReferenceScheduler
 
 weights = st.sampled_from([0.25, 0.5, 1.0, 1.0, 2.0, 3.0, 16.0])
@@ -146,7 +147,7 @@ def test_the_kth_item_is_served_within_its_bound(past, partition, k, arrivals):
     """I12: its wait depends on how many partitions there are and never on their backlogs."""
     history = after(past)
     mine = history.enqueue(partition, *[1.0] * k)
-    awaited = history.queue.backlog[partition][min(k, len(mine)) - 1]
+    awaited = history.queue.backlog[partition][PRIORITY_DEFAULT][min(k, len(mine)) - 1]
     already = len(history.served)
     arriving = iter(arrivals)
     while history.serve().item_id != awaited:

@@ -5,8 +5,8 @@ results and everything that is stored after each step. Time and tokens are set, 
 be repeated.
 """
 
+import math
 import random
-from dataclasses import astuple
 from types import SimpleNamespace
 
 import pytest
@@ -22,28 +22,48 @@ from hypothesis.stateful import (
 )
 
 from tests.clock import Clock, set_clock
+from vtrr_queue.audit import read_stored, violations
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import DuplicateItem, LeaseLost
-from vtrr_queue.inspector import Inspector, violations
+from vtrr_queue.inspector import Inspector
 from vtrr_queue.model import DeadLetterRules, NewItem
+from vtrr_queue.policy import Rate, policy_words
 from vtrr_queue.reference import MOST_LOOKS, REBASE_AT, ReferenceScheduler
 
 LEASE_MS = 1000
 MOST_LETTERS = 1000
 PARTITIONS = ("a", "b", "*", "a:b")
-WEIGHTS = (1.0, 0.25, 0.5, 2.0, 3.0, 8.0, 0.1)
+WEIGHTS = (None, 1.0, 0.25, 0.5, 2.0, 3.0, 8.0, 0.1)
+LARGEST = 8.0
 
 entries = st.lists(
     st.tuples(
         st.integers(0, 19).map(lambda number: f"i{19 - number}"),
         st.sampled_from(WEIGHTS),
         st.sampled_from((0, 0, 0, 1, 500)),
+        st.sampled_from((5, 5, 5, 0, 3, 9)),
     ),
     min_size=1,
     max_size=5,
 )
 picks = st.integers(0, 99)
 often = st.sampled_from((False, False, True))
+POINTS = {
+    "share": st.sampled_from((None, 0.5, 1, 3, 100)),
+    "cap": st.sampled_from((None, 1, 2, math.inf)),
+    "rate": st.sampled_from((None, Rate(2), Rate("5/s", 3), Rate(4, 2, "weight"), math.inf)),
+    "paused": st.sampled_from((False, False, True)),
+    "hold": st.sampled_from((0, 0.1, 0.7, None)),
+}
+policies = st.fixed_dictionaries({}, optional=POINTS)
+limits = st.fixed_dictionaries(
+    {},
+    optional=POINTS
+    | {
+        "max_in_flight": st.sampled_from((None, 1, 3)),
+        "total_rate": st.sampled_from((None, Rate(20, 4), Rate(3, 2, "weight"))),
+    },
+)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -62,9 +82,11 @@ class QueueMachine(RuleBasedStateMachine):
         self.patch.setattr("vtrr_queue.engine.serving.secrets", fake)
 
     @initialize(
-        position=st.sampled_from(("back", "front")), max_timeouts=st.sampled_from((None, 1, 2))
+        position=st.sampled_from(("back", "front")),
+        max_timeouts=st.sampled_from((None, 1, 2)),
+        charge=st.sampled_from(("weight", "runtime")),
     )
-    def start(self, position, max_timeouts):
+    def start(self, position, max_timeouts, charge):
         self.engine = Engine(
             self.redis_client,
             "q",
@@ -78,6 +100,8 @@ class QueueMachine(RuleBasedStateMachine):
         )
         self.send, self.engine.client._once = self.engine.client._once, self.send_again
         self.is_lossy = False
+        if charge == "runtime":
+            self.rule_the_queue({"charge": charge}, is_lossy=False)
 
     def teardown(self):
         self.patch.undo()
@@ -103,19 +127,19 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def enqueue(self, partition, entries, refuse, is_lossy):
         self.is_lossy = is_lossy
-        ids = [item_id for item_id, _, _ in entries]
+        ids = [item_id for item_id, *_ in entries]
         known = [item_id for item_id in ids if item_id in self.reference.task]
         refused = known or [i for at, i in enumerate(ids) if i in ids[:at]]
-        items = [NewItem(i, i.encode(), weight, delay) for i, weight, delay in entries]
+        items = [NewItem(i, i.encode(), *rest) for i, *rest in entries]
         if refuse and refused:
             with pytest.raises(DuplicateItem):
                 self.engine.enqueue(partition, items, on_duplicate="error")
             return
         result = self.engine.enqueue(partition, items)
         expected = []
-        for item_id, weight, delay in entries:
+        for item_id, weight, delay, priority in entries:
             if self.reference.enqueue(
-                partition, item_id, weight=weight, delay_ms=delay, **self.now
+                partition, item_id, weight=weight, delay_ms=delay, priority=priority, **self.now
             ):
                 self.bodies[item_id] = item_id.encode()
             else:
@@ -127,7 +151,8 @@ class QueueMachine(RuleBasedStateMachine):
         reference, now_ms = self.reference, self.clock.now_ms
         expired = sum(expiry <= now_ms for expiry in reference.inflight.scores.values())
         due = sum(due <= now_ms for due, _ in reference.delayed.scores.values())
-        return max(expired, due) <= MOST_LOOKS and reference.current_virtual_time < REBASE_AT
+        woken = sum(wake <= now_ms for wake in reference.rules.parked.scores.values())
+        return max(expired, due, woken) <= MOST_LOOKS and reference.current_virtual_time < REBASE_AT
 
     @rule(count=st.integers(1, 6), is_lossy=st.booleans())
     def lease(self, count, is_lossy):
@@ -210,8 +235,9 @@ class QueueMachine(RuleBasedStateMachine):
         settled = self.engine.retry(
             *lease, delay_seconds=delay_ms / 1000, retries=retries, body=body
         )
-        assert (settled.held, settled.wake.next_wake_ms) == (due is not None, due)
-        if due is not None:
+        assert settled.held == (due is not None)
+        if lease[0] in self.reference.delayed and due is not None:
+            assert settled.wake.next_wake_ms == due
             self.bodies[lease[0]] = body
 
     @precondition(lambda self: self.granted)
@@ -240,6 +266,30 @@ class QueueMachine(RuleBasedStateMachine):
         done, _ = self.engine.requeue(ids, partition=partition)
         assert done == self.reference.requeue(ids, partition=partition, **self.now)
 
+    @rule(partition=st.sampled_from(PARTITIONS), policy=policies, is_lossy=st.booleans())
+    def rule_a_partition(self, partition, policy, is_lossy):
+        self.is_lossy = is_lossy and "hold" not in policy
+        self.engine.set_policy(partition, **policy)
+        self.reference.set_policy(partition, policy_words(policy), **self.now)
+
+    @rule(policy=limits, is_lossy=st.booleans())
+    def rule_the_queue(self, policy, is_lossy):
+        self.is_lossy = is_lossy
+        self.engine.set_policy("", **policy)
+        self.reference.set_policy("", policy_words(policy), **self.now)
+
+    @rule(numbers=st.lists(st.integers(0, 19), max_size=6, unique=True), is_lossy=st.booleans())
+    def cancel(self, numbers, is_lossy):
+        ids = [f"i{number}" for number in numbers]
+        self.is_lossy = is_lossy and set(ids) <= self.reference.task.keys()
+        done = self.engine.cancel(ids)
+        assert (list(done.waiting), list(done.running)) == self.reference.cancel(ids, **self.now)
+
+    @rule(partition=st.sampled_from(PARTITIONS))
+    def purge(self, partition):
+        self.is_lossy = False
+        assert self.engine.purge(partition) == self.reference.purge(partition, **self.now)
+
     @rule()
     def reclaim(self):
         self.is_lossy = False
@@ -267,27 +317,41 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def both_hold_the_same(self):
-        stored, reference = self.inspector._stored(), self.reference
-        assert violations(stored, max(WEIGHTS)) == []
+        stored = read_stored(self.engine.client, self.engine.keys)
+        reference, now_ms = self.reference, self.clock.now_ms
+        assert violations(stored, LARGEST) == []
         assert stored.clock == reference.current_virtual_time
         assert list(stored.queue.items()) == in_order(reference.queue.scores)
         assert list(stored.debts.items()) == in_order(reference.partition_virtual_time.scores)
-        assert stored.backlogs == {name: list(line) for name, line in reference.backlog.items()}
+        assert stored.backlogs == {
+            name: [item_id for level in sorted(line) for item_id in line[level]]
+            for name, line in reference.backlog.items()
+        }
+        assert list(stored.parked.items()) == in_order(reference.rules.parked.scores)
+        assert {name: each for name, each in stored.arrivals.items() if each > now_ms} == {
+            name: each for name, each in reference.rules.arrivals.items() if each > now_ms
+        }
+        assert stored.estimates == reference.estimate
+        assert {x.token: (x.started_at_ms, x.charge) for x in stored.leases.values()} == {
+            x.token: (x.started_ms, x.charge) for x in reference.leases.values()
+        }
+        assert {item_id for item_id, name in stored.cancelled.items() if not name} == {
+            item_id for item_id, record in reference.task.items() if record.cancelled
+        }
         assert list(stored.inflight.items()) == in_order(reference.inflight.scores)
         assert stored.running == reference.running
         assert [(item_id, int(due)) for item_id, due in stored.delayed.items()] == [
             (item_id, due) for item_id, (due, _) in in_order(reference.delayed.scores)
         ]
         assert stored.records == {
-            item_id: (x.partition, x.weight, x.timeouts, x.retries, self.bodies[item_id])
-            for item_id, x in reference.task.items()
+            item_id: (*facts(x), self.bodies[item_id]) for item_id, x in reference.task.items()
         }
+        assert stored.priorities == {i: x.priority for i, x in reference.task.items()}
         letters = self.inspector.dead_letters(1000)
         assert {
             x.item_id: (x.partition, x.weight, x.timeouts, x.retries, x.died_at_ms) for x in letters
         } == {
-            item_id: (*astuple(x.record), x.died_at_ms)
-            for item_id, x in self.reference.dead.items()
+            item_id: (*facts(x.record), x.died_at_ms) for item_id, x in self.reference.dead.items()
         }
         assert all(x.reason.startswith(reference.dead[x.item_id].reason) for x in letters)
         assert {x.token: (x.item_id, x.partition, x.holder) for x in stored.leases.values()} == {
@@ -295,22 +359,37 @@ class QueueMachine(RuleBasedStateMachine):
         }
 
 
+def facts(record):
+    weight = 1.0 if record.weight is None else record.weight
+    return record.partition, weight, record.timeouts, record.retries
+
+
 def in_order(scores):
     return sorted(scores.items(), key=lambda pair: (pair[1], pair[0]))
 
 
-def test_the_scripts_do_what_the_reference_does(redis_client):
-    """Order, tags, clock, timeouts and return values agree over 250 random histories."""
+def run(redis_client, examples, steps, *, derandomize=True):
     with set_clock(redis_client):
         run_state_machine_as_test(
             lambda: QueueMachine(redis_client),
             settings=settings(
-                max_examples=250,
-                stateful_step_count=30,
-                derandomize=True,
+                max_examples=examples,
+                stateful_step_count=steps,
+                derandomize=derandomize,
                 database=None,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
                 phases=(Phase.generate, Phase.shrink),
             ),
         )
+
+
+def test_the_scripts_do_what_the_reference_does(redis_client):
+    """Order, tags, clock, charges, policies and return values agree over 300 random histories."""
+    run(redis_client, 300, 30)
+
+
+@pytest.mark.chaos
+def test_they_agree_over_long_histories(redis_client):
+    """20,000 steps, others at each call."""
+    run(redis_client, 200, 100, derandomize=False)

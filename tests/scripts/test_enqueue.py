@@ -108,7 +108,7 @@ def test_more_items_of_one_time_than_there_are_fractions_are_due_then(scripts, c
         scripts.put("a", *(f"i{call * 500 + n:04}" for n in range(500)), delay_ms=1)
     clock.advance(1)
     reply = scripts.call("reclaim", "e", most=10_000)
-    assert (reply[5], reply[6:]) == (b"", [0, 4500, 0])
+    assert (reply[5], reply[6:]) == (b"", [0, 4500, 0, 0])
     assert scripts.stored()["backlog:a"] == [b"i%04d" % n for n in range(4500)]
 
 
@@ -235,3 +235,36 @@ def test_it_tells_those_who_listen(scripts, heard):
 def test_it_refuses_keys_of_another_layout(scripts, foreign):
     """Nothing is stored beside them."""
     assert scripts.put("a", "a1") == ["schema", b"e", foreign]
+
+
+def test_a_partition_without_room_takes_nothing(scripts):
+    """All or nothing; what is known already needs no room, nor does what is delayed by a retry."""
+    scripts.call("set_policy", "e", "backlog", "3", partition="a")
+    scripts.put("a", "a1", "a2", items=2)
+    before = scripts.stored()
+    reply = scripts.put("a", "a3", "a4", items=2)
+    assert reply == ["full", b"e", START_MS, 0, 0, b"", 2, 3]
+    assert scripts.stored() == before
+    scripts.put("a", "a1", "a3", items=2)
+    assert scripts.take("t1", "t2", "t3") == ["a1", "a2", "a3"]
+
+
+def test_later_parts_of_a_call_are_not_refused(scripts):
+    """Their room was asked for with the first."""
+    scripts.call("set_policy", "e", "backlog", "2", partition="a")
+    scripts.put("a", "a1", "a2", items=2)
+    assert scripts.put("a", "a3", items=2, first=0)[0] == "enqueued"
+
+
+def test_priorities_are_strict_inside_a_partition(scripts):
+    """Between partitions they mean nothing."""
+    scripts.put("a", "a5", "b5")
+    scripts.put("a", "a9", weight="1@9")
+    scripts.put("a", "a0", "b0", weight="1@0")
+    scripts.put("b", "x9", weight="1@9")
+    assert scripts.take("t1", "t2", "t3", "t4", "t5", "t6") == ["a0", "x9", "b0", "a5", "b5", "a9"]
+
+
+@pytest.mark.parametrize("text", ["1@", "1@10", "1@x", "@1", "1@-1", "1@1 "])
+def test_what_is_no_priority_is_refused(scripts, text):
+    assert scripts.put("a", "a1", weight=text)[0] == "weight"

@@ -16,7 +16,7 @@ def test_expired_and_due_items_wait_again(scripts, clock):
     scripts.put("b", "b1", delay_ms=LEASE_MS - 5)
     clock.advance(LEASE_MS - 5)
     reply = scripts.call("reclaim", "e")
-    assert reply == ["reclaimed", b"e", LATER, 0, 2, str(LATER + 5).encode(), 1, 1, 0]
+    assert reply == ["reclaimed", b"e", LATER, 0, 2, str(LATER + 5).encode(), 1, 1, 0, 1]
     stored = scripts.stored()
     assert (stored["backlog:a"], stored["backlog:b"]) == ([b"a1"], [b"b1"])
     assert stored["task"][b"a1"] == b"1 1 0 1 aa1!"
@@ -24,11 +24,11 @@ def test_expired_and_due_items_wait_again(scripts, clock):
 
 
 def test_nothing_to_do_changes_nothing(scripts):
-    assert scripts.twice("reclaim", "e") == ["reclaimed", b"e", START_MS, 0, 0, b"", 0, 0, 0]
+    assert scripts.twice("reclaim", "e") == ["reclaimed", b"e", START_MS, 0, 0, b"", 0, 0, 0, 0]
     scripts.put("a", "a1", "a2")
     scripts.take("t1")
     reply = scripts.twice("reclaim", "e")
-    assert reply == ["reclaimed", b"e", START_MS, 0, 1, str(LATER).encode(), 0, 0, 0]
+    assert reply == ["reclaimed", b"e", START_MS, 0, 1, str(LATER).encode(), 0, 0, 0, 0]
 
 
 def test_it_looks_at_so_many_and_no_more(scripts, clock):
@@ -76,7 +76,7 @@ def test_the_last_timeout_allowed_makes_a_dead_letter(scripts, clock):
         scripts.take(f"t{turn}", f"u{turn}")
         clock.advance(LEASE_MS)
         reply = scripts.call("reclaim", "e", bounds="2 9 1000000000")
-        assert reply[6:] == [2, 0, 0 if turn == 1 else 2]
+        assert reply[6:] == [2, 0, 0 if turn == 1 else 2, 2]
     letters = scripts.inspector.dead_letters()
     assert [letter.item_id for letter in letters] == ["a2", "a1"]
     assert {letter.reason for letter in letters} == {

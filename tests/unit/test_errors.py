@@ -13,6 +13,7 @@ SAMPLES = [
     errors.DuplicateItem(["a", "b"]),
     errors.EnqueueInterrupted(["a"], ["b", "c"]),
     errors.LeaseLost("a"),
+    errors.BacklogFull("p", 9, 10, 2),
     errors.NotDurable(["a"], "fsync", "not within 2 s"),
     errors.PayloadError("tasks[0]['args']", "no"),
     errors.UndecodablePayload("no"),

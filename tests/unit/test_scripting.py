@@ -40,8 +40,8 @@ def code(source):
 
 def test_there_is_a_script_for_each_verb():
     assert script_names() == (
-        "ack", "bury", "drop", "enqueue", "forget_triggers", "lease", "reclaim", "release",
-        "renew", "requeue", "retry",
+        "ack", "bury", "cancel", "drop", "enqueue", "forget_triggers", "lease", "purge", "reclaim",
+        "release", "renew", "requeue", "retry", "set_policy",
     )  # fmt: skip
     assert set(compose_all()) == set(script_names())
 
@@ -79,7 +79,7 @@ def test_includes_are_what_is_called(name):
     called = {lib for lib in LIBRARY if lib != name and re.search(rf"\b{lib}\(", body)}
     assert set(included) <= called
     reached = set(included)
-    for lib in scripting._ordered(name, included):
+    for lib in scripting._ordered(name, included, full=True):
         reached.add(lib)
     assert called <= reached
 
@@ -150,3 +150,17 @@ def test_a_header_with_an_unknown_name_is_refused(line):
 def test_only_the_first_comment_block_is_the_header():
     header = parse_header("--- Do.\n-- @return {a}\n-- @return | {b}\n\n-- @key task hash x\n")
     assert (header.returns, header.keys) == ("{a} | {b}", {})
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_a_plain_script_leaves_out_what_serves_options_only(name):
+    """Its functions and its keys; what calls them stands behind a test that is false."""
+    full, plain = load(name), load(name, False)
+    if full.header.optional:
+        assert plain == full
+        return
+    optional = [lib for lib in LIBRARY if parse_header(SOURCES[lib]).optional]
+    assert not [lib for lib in optional if f"local function {lib}(" in plain.text]
+    assert "uses." not in plain.text
+    assert len(plain.text) <= len(full.text) + 1
+    assert plain.keys < full.keys

@@ -142,7 +142,7 @@ def _app(vtrr: VTRRQueue) -> Iterator[Finding]:
 
 def _no_limit(vtrr: VTRRQueue, asked: Asked) -> Iterator[Finding]:
     pools = [stats.get("pool") for stats in asked.workers.values()] or [None]
-    if vtrr.hold.heartbeat_seconds is None and not all(_limits(vtrr, each)[1] for each in pools):
+    if vtrr.holding.heartbeat_seconds is None and not all(_limits(vtrr, each)[1] for each in pools):
         yield Finding(
             "no-limit", "warning", "the task has no time_limit and the queue no heartbeat",
             f"an item that runs for more than lease_seconds ({vtrr.lease_seconds:g}) runs a "
@@ -154,7 +154,7 @@ def _no_limit(vtrr: VTRRQueue, asked: Asked) -> Iterator[Finding]:
 def _order(
     vtrr: VTRRQueue, whose: str, soft: float | None, hard: float | None
 ) -> Iterator[Finding]:
-    limits = {"soft": soft, "hard": hard, "lease": vtrr.hold.longest_run}
+    limits = {"soft": soft, "hard": hard, "lease": vtrr.holding.longest_run}
     given = [value for value in limits.values() if value is not None]
     if any(a >= b for a, b in itertools.pairwise(given)):
         shown = ", ".join(f"{name} {value}" for name, value in limits.items() if value is not None)
@@ -235,7 +235,7 @@ def _pool(vtrr: VTRRQueue, name: str, kind: str) -> Iterator[Finding]:
             "a hung function holds its slot for ever",
             "use prefork, or heartbeat=True with max_runtime so that at least the item goes on",
         )  # fmt: skip
-    if kind in _NO_STOP and vtrr.hold.on_lease_lost == "terminate":
+    if kind in _NO_STOP and vtrr.holding.on_lease_lost == "terminate":
         yield Finding(
             "pool-cannot-stop", "warning",
             f"{name} runs the pool {kind!r}, which cannot stop a run (on_lease_lost='terminate')",

@@ -11,13 +11,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, PayloadError
-from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, Durability, NewItem
+from vtrr_queue.model import (
+    PRIORITY_DEFAULT,
+    PRIORITY_MAX,
+    WEIGHT_MAX,
+    WEIGHT_MIN,
+    Durability,
+    NewItem,
+)
 from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ENTRY_KEYS = ("args", "kwargs", "weight", "id")
+ENTRY_KEYS = ("args", "kwargs", "weight", "priority", "id")
 """Keys an entry of ``task.queue`` may have."""
 
 PARTITION_MAX = 65_536
@@ -89,6 +96,16 @@ def check_integer(argument: str, value: object, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ArgumentError(argument, value, f"from {least} to {most}")
     return value
+
+
+def check_weight(argument: str, value: object) -> float | None:
+    """A weight, or None for the usual one."""
+    return None if value is None else check_number(argument, value, WEIGHT_MIN, WEIGHT_MAX)
+
+
+def check_priority(argument: str, value: object) -> int:
+    """A priority; None is the default one."""
+    return PRIORITY_DEFAULT if value is None else check_integer(argument, value, 0, PRIORITY_MAX)
 
 
 def check_choice(argument: str, value: object, choices: Sequence[str]) -> str:
@@ -173,7 +190,8 @@ def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> Ne
             raise ArgumentError(f"{name}[{key!r}]", entry[key], f"left out: allowed are {allowed}")
     args = check_args(f"{name}['args']", entry.get("args", ()))
     kwargs = check_kwargs(f"{name}['kwargs']", entry.get("kwargs", {}))
-    weight = check_number(f"{name}['weight']", entry.get("weight", 1), WEIGHT_MIN, WEIGHT_MAX)
+    weight = check_weight(f"{name}['weight']", entry.get("weight"))
+    priority = check_priority(f"{name}['priority']", entry.get("priority"))
     item_id = str(uuid.uuid4())
     if "id" in entry:
         item_id = check_text(f"{name}['id']", entry["id"], ID_MAX)
@@ -182,7 +200,7 @@ def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> Ne
     except PayloadError as exc:
         part = _culprit(task_name, args, serializer)
         raise PayloadError(f"{name}[{part!r}]", exc.cause) from exc
-    return NewItem(item_id, body, weight)
+    return NewItem(item_id, body, weight, priority=priority)
 
 
 def _culprit(task_name: str, args: list[Any], serializer: str) -> str:

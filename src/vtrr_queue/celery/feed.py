@@ -63,7 +63,7 @@ class Feed:
         self._unsure_until = 0.0
         self._lost: deque[Held] = deque()
         self.unanswered: list[str] = []
-        interval = vtrr.hold.heartbeat_seconds
+        interval = vtrr.holding.heartbeat_seconds
         self._heartbeat = None if interval is None else Heartbeat(self, interval)
 
     @property
@@ -230,7 +230,7 @@ class Feed:
         """Stop runs whose lease is gone, where the queue asks for it."""
         while self._lost:
             held = self._lost.popleft()
-            if self.vtrr.hold.on_lease_lost == "terminate" and held.started and not held.ending:
+            if self.vtrr.holding.on_lease_lost == "terminate" and held.started and not held.ending:
                 held.request.vtrr_stop(self.feeder.consumer.pool)
 
     def _doubt_triggers(self) -> None:

@@ -82,7 +82,7 @@ class Heartbeat:
         return not held.ending
 
     def _may_go_on(self, held: Held) -> bool:
-        longest = self._feed.vtrr.hold.max_runtime
+        longest = self._feed.vtrr.holding.max_runtime
         if longest is None or time.monotonic() - held.leased_at < longest:
             return True
         if not held.overdue:

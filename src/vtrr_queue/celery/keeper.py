@@ -182,6 +182,7 @@ class Keeper:
         # Set before the call, so that what other threads hear meanwhile is not overwritten.
         self._next_look[name] = time.monotonic() + IDLE_SECONDS
         try:
+            feed.vtrr.engine.declare(anyway=True)
             reclaimed = feed.vtrr.engine.reclaim(budget=feed.vtrr.budget)
         except VTRRError as exc:
             logger.warning("queue %r: %s", name, exc)

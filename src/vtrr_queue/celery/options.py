@@ -6,6 +6,8 @@ when the app is finalized, or at an item's first retry.
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from celery.app.task import Task
@@ -58,6 +60,32 @@ def check_hard_limit(hard: float | None, hold: HoldRules) -> None:
         name = "lease_seconds" if hold.heartbeat_seconds is None else "max_runtime"
         expected = f"less than {name} ({longest:g}), or the item would run twice"
         raise ArgumentError("time_limit", hard, expected)
+
+
+def check_order(queue: str, soft: float | None, hard: float | None, hold: HoldRules) -> None:
+    """Refuse a hard limit beyond the lease, and warn of limits that are out of order.
+
+    Args:
+        queue: Name of the queue.
+        soft: Soft time limit, s.
+        hard: Hard time limit, s.
+        hold: How long a worker may hold an item.
+
+    Raises:
+        ArgumentError: As :func:`check_hard_limit`.
+    """
+    check_hard_limit(hard, hold)
+    shown = {"soft_time_limit": soft, "time_limit": hard, "lease_seconds": hold.lease_seconds}
+    if hold.heartbeat_seconds is not None:  # a renewed lease has no end, or this one
+        del shown["lease_seconds"]
+        shown |= {"max_runtime": hold.max_runtime} if hold.max_runtime else {}
+    limits = [value for value in shown.values() if value is not None]
+    if any(a >= b for a, b in itertools.pairwise(limits)):
+        order = " < ".join(
+            f"{name} ({'None' if value is None else format(value, 'g')})"
+            for name, value in shown.items()
+        )
+        warnings.warn(f"queue {queue!r}: {order} does not hold", UserWarning, stacklevel=4)
 
 
 def _base(option: str, value: object) -> None:

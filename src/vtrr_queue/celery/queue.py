@@ -5,8 +5,6 @@ Invariant: making one neither talks to Redis nor configures the Celery app.
 
 from __future__ import annotations
 
-import itertools
-import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 from celery import Celery
@@ -16,10 +14,16 @@ from celery.utils.log import get_logger
 from kombu.serialization import prepare_accept_content
 
 from vtrr_queue.celery import beat, entries
+from vtrr_queue.celery.controls import Controls, check_policy
 from vtrr_queue.celery.doctor import QueueInspector
 from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
-from vtrr_queue.celery.options import check_hard_limit, check_options
-from vtrr_queue.celery.settings import OnFailure, OnLeaseLost, check_dead_letters, check_hold
+from vtrr_queue.celery.options import check_options, check_order
+from vtrr_queue.celery.settings import (
+    OnFailure,
+    OnLeaseLost,
+    check_dead_letters,
+    check_hold,
+)
 from vtrr_queue.celery.task import FairTask, VTRRTask
 from vtrr_queue.celery.trigger import Publisher
 from vtrr_queue.celery.worker import install_step
@@ -37,22 +41,26 @@ from vtrr_queue.model import (
     Wake,
 )
 from vtrr_queue.payload import decode
+from vtrr_queue.policy import check_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import redis
 
+    from vtrr_queue.celery.controls import PolicySource
+    from vtrr_queue.policy import Charge, Rate
+
 logger = get_logger(__name__)
 
 PUBLISH_WAIT_SECONDS = 0.6
 """Longest time an enqueue waits for the broker to take its triggers, s."""
 
-MAX_CONCURRENCY_MAX = 10_000
+TRIGGERS_MAX = 10_000
 NAME_MAX = 200
 
 
-class VTRRQueue:
+class VTRRQueue(Controls):
     """A fair queue for one Celery task.
 
     Args:
@@ -83,7 +91,15 @@ class VTRRQueue:
         on_failure: What an exception does with an item: ``"drop"`` it, or keep it as a dead letter
             (``"dead"``).
         max_dead_letters: Most dead letters kept; the oldest go first.
-        dead_letter_seconds: Longest a dead letter is kept, s.
+        dead_letter_seconds: Longest one is kept, s.
+        charge: What an item costs its partition: its ``"weight"``, or its ``"runtime"``.
+        default_share: Share of partitions that have none of their own.
+        default_cap: Most items of one partition that run at once; None for any number.
+        default_rate: How fast items of one partition may start: a :class:`Rate` or ``"100/m"``.
+        max_in_flight: Most items of the queue that run at once.
+        max_rate: How fast items of the queue may start.
+        max_backlog: Most items of one partition that may wait.
+        policy: Function of a partition, asked at each enqueue for settings (or None).
 
     Raises:
         ArgumentError: A value is wrong; it names the argument.
@@ -112,36 +128,37 @@ class VTRRQueue:
         on_failure: OnFailure = "drop",
         max_dead_letters: int = 10_000,
         dead_letter_seconds: float = 30 * 86_400,
+        charge: Charge = "weight",
+        default_share: float | None = None,
+        default_cap: int | None = None,
+        default_rate: Rate | str | float | None = None,
+        max_in_flight: int | None = None,
+        max_rate: Rate | str | float | None = None,
+        max_backlog: int | None = None,
+        policy: PolicySource | None = None,
     ) -> None:
-        if not isinstance(celery_app, Celery):
-            raise ArgumentTypeError("celery_app", celery_app, "a Celery app")
-        if isinstance(celery_app, Proxy):  # `current_app` may stand for another app later
-            celery_app = celery_app._get_current_object()  # noqa: SLF001 - Celery's only way
-        self.app = celery_app
+        self.app = _real_app(celery_app)
         self.name = check_text("name", name, NAME_MAX)
         self.celery_queue = check_text("celery_queue", celery_queue, NAME_MAX)
-        self.max_concurrency = check_integer("max_concurrency", max_concurrency, 1,
-                                             MAX_CONCURRENCY_MAX)  # fmt: skip
-        self.hold = check_hold(lease_seconds, heartbeat, max_runtime, on_lease_lost)
-        self.lease_seconds = self.hold.lease_seconds
+        self.max_concurrency = check_integer("max_concurrency", max_concurrency, 1, TRIGGERS_MAX)
+        self.holding = check_hold(lease_seconds, heartbeat, max_runtime, on_lease_lost)
+        self.lease_seconds = self.holding.lease_seconds
         self.on_failure = check_choice("on_failure", on_failure, ("drop", "dead"))
-        self.reclaim_interval = (
-            None if reclaim_interval is None
-            else check_number("reclaim_interval", reclaim_interval, 0, 1e8, above=True)
-        )  # fmt: skip
-        self.reclaim_queue = (
-            None if reclaim_queue is None else check_text("reclaim_queue", reclaim_queue, NAME_MAX)
-        )
+        self.reclaim_interval, self.reclaim_queue = _check_reclaim(reclaim_interval, reclaim_queue)
         check_choice("reclaim_position", reclaim_position, ("back", "front"))
         self.dispatch = check_choice("dispatch", dispatch, ("trigger", "direct"))
-        age = check_number("trigger_timeout", trigger_timeout, 0.1, 1e6)
-        most = 0 if self.dispatch == "direct" else self.max_concurrency
-        self.budget = TriggerBudget(most, round(age * 1000))
+        self.budget = _budget(self.dispatch, self.max_concurrency, trigger_timeout)
+        self._policy_source, self._given = check_policy(policy), {}
         self.engine = Engine(
             redis_client, name, lease_seconds=self.lease_seconds,
             reclaim_position=reclaim_position, wake=self.dispatch == "direct",
             socket_timeout=check_number("socket_timeout", socket_timeout, 0.01, 1e4),
             dead_letters=check_dead_letters(max_timeouts, max_dead_letters, dead_letter_seconds),
+            limits=check_limits(
+                charge=charge, default_share=default_share, default_cap=default_cap,
+                default_rate=default_rate, max_in_flight=max_in_flight, max_rate=max_rate,
+                max_backlog=max_backlog,
+            ),
         )  # fmt: skip
         self.trigger_name = f"vtrr_queue.trigger.{name}"
         self.reclaim_name = f"vtrr_queue.reclaim.{name}"
@@ -192,6 +209,7 @@ class VTRRQueue:
         durability: Durability | None = None,
     ) -> Enqueued:  # fmt: skip
         """Store checked items, then send the triggers they need."""
+        self._apply_policy(partition)
         late: NotDurable | None = None
         try:
             enqueued = self.engine.enqueue(
@@ -308,7 +326,8 @@ class VTRRQueue:
         name = self.app.gen_task_name(function.__name__, function.__module__)
         base = options.get("base") or self.app.Task
         limits = ("soft_time_limit", "time_limit")
-        self._check_limits(*(options.get(limit, getattr(base, limit, None)) for limit in limits))
+        soft, hard = (options.get(limit, getattr(base, limit, None)) for limit in limits)
+        check_order(self.name, soft, hard, self.holding)
         tasks = self._claim(name)
         fair = type(base.__name__, (FairTask, base), {"abstract": True, "vtrr_queue": self})
         # Late acknowledgement is Celery's own word for "done when it is done": the lease decides.
@@ -339,20 +358,6 @@ class VTRRQueue:
             mine.unregister()
         return tasks
 
-    def _check_limits(self, soft: float | None, hard: float | None) -> None:
-        check_hard_limit(hard, self.hold)
-        shown = {"soft_time_limit": soft, "time_limit": hard, "lease_seconds": self.lease_seconds}
-        if self.hold.heartbeat_seconds is not None:  # a renewed lease has no end, or this one
-            del shown["lease_seconds"]
-            shown |= {"max_runtime": self.hold.max_runtime} if self.hold.max_runtime else {}
-        limits = [value for value in shown.values() if value is not None]
-        if any(a >= b for a, b in itertools.pairwise(limits)):
-            order = " < ".join(
-                f"{name} ({'None' if value is None else format(value, 'g')})"
-                for name, value in shown.items()
-            )
-            warnings.warn(f"queue {self.name!r}: {order} does not hold", UserWarning, stacklevel=4)
-
     def _install(self) -> None:
         queues = cast("dict[str, VTRRQueue]", self.app.__dict__.setdefault("vtrr_queues", {}))
         queues[self.name] = self
@@ -371,3 +376,25 @@ class VTRRQueue:
 
 def _never_runs() -> None:
     """Body of the trigger task; its strategy turns every message into a permit instead."""
+
+
+def _real_app(app: object) -> Celery:
+    if not isinstance(app, Celery):
+        raise ArgumentTypeError("celery_app", app, "a Celery app")
+    if isinstance(app, Proxy):  # `current_app` may stand for another app later
+        return cast("Celery", app._get_current_object())  # noqa: SLF001 - Celery's only way
+    return app
+
+
+def _budget(dispatch: str, most: int, timeout: object) -> TriggerBudget:
+    age = check_number("trigger_timeout", timeout, 0.1, 1e6)
+    return TriggerBudget(0 if dispatch == "direct" else most, round(age * 1000))
+
+
+def _check_reclaim(interval: object, queue: object) -> tuple[float | None, str | None]:
+    return (
+        None
+        if interval is None
+        else check_number("reclaim_interval", interval, 0, 1e8, above=True),
+        None if queue is None else check_text("reclaim_queue", queue, NAME_MAX),
+    )

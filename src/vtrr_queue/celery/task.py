@@ -11,11 +11,11 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from celery import current_app
 from celery._state import get_current_worker_task
 from celery.app.task import Context
 from celery.utils.log import get_logger
 
+from vtrr_queue.celery.context import ItemContext
 from vtrr_queue.celery.entries import (
     ID_MAX,
     PARTITION_MAX,
@@ -23,11 +23,13 @@ from vtrr_queue.celery.entries import (
     check_durability,
     check_kwargs,
     check_number,
+    check_priority,
     check_text,
+    check_weight,
 )
 from vtrr_queue.celery.options import check_hard_limit
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, VTRRError
-from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN, DurabilityLevel, NewItem, OnDuplicate
+from vtrr_queue.model import DurabilityLevel, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
@@ -45,44 +47,13 @@ RETRY_DELAY_MIN_SECONDS = 0.2
 """Least delay of a retry, s: the run that asked for it must store its state RETRY before the next
 run stores a result, because Celery's backends read the old state and then write the new one."""
 
-_OURS = ("partition_key", "weight", "durability", "durability_timeout")
+_OURS = ("partition_key", "weight", "priority", "durability", "durability_timeout")
 """Options of ``apply_async`` that Celery does not know."""
 
 _STORED_HEADERS = (
     "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
     "replaced_task_nesting", "stamped_headers", "stamps",
 )  # fmt: skip
-
-
-class ItemContext(Context):
-    """``self.request`` of a fair task; a call without an item has an item's fields as well.
-
-    Attributes:
-        vtrr_timeouts: Earlier runs of the item that were lost.
-        vtrr_partition: Its partition, None without an item.
-        vtrr_item_id: Its id, None without an item.
-        vtrr_token: Token of this run's lease, None without an item.
-    """
-
-    vtrr_timeouts = 0
-    vtrr_partition: str | None = None
-    vtrr_item_id: str | None = None
-    vtrr_token: str | None = None
-
-    def vtrr_lease_held(self) -> bool:
-        """Ask the server whether this run still holds its lease; one call.
-
-        Returns:
-            False when the lease has ended and the item waits or runs elsewhere; True as well for
-            a call without an item, which nobody can take away.
-
-        Raises:
-            Unavailable: Redis did not answer.
-        """
-        if self.vtrr_token is None:
-            return True
-        vtrr: VTRRQueue = current_app.tasks[self.task].vtrr_queue
-        return vtrr.engine.held(self.vtrr_token)
 
 
 class FairTask:
@@ -138,8 +109,8 @@ class FairTask:
             link: Signatures to call on success.
             link_error: Signatures to call on failure.
             shadow: Name to show instead of the task's.
-            **options: ``partition_key`` (required, except in a retry), ``weight``, ``countdown``
-                or ``eta``, ``durability`` and ``durability_timeout`` as in
+            **options: ``partition_key`` (required, except in a retry), ``weight``, ``priority``,
+                ``countdown`` or ``eta``, ``durability`` and ``durability_timeout`` as in
                 :meth:`VTRRTask.queue`, and Celery's own (``chain``, ``chord``, ``group_id``,
                 ``headers``...).
 
@@ -159,7 +130,7 @@ class FairTask:
             return result
         embed = {"callbacks": _listed(link), "errbacks": _listed(link_error),
                  "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
-        headers = _headers(shadow, options, self.vtrr_queue.hold)
+        headers = _headers(shadow, options, self.vtrr_queue.holding)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
@@ -172,7 +143,8 @@ class FairTask:
                  headers: dict[str, Any], options: dict[str, Any]) -> str:  # fmt: skip
         task: Any = self
         partition = check_text("partition_key", options.get("partition_key"), PARTITION_MAX)
-        weight = check_number("weight", options.get("weight", 1), WEIGHT_MIN, WEIGHT_MAX)
+        weight = check_weight("weight", options.get("weight"))
+        priority = check_priority("priority", options.get("priority"))
         item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
         body = encode(
             task.name, *_call(args, kwargs), embed=embed, headers=headers,
@@ -182,7 +154,7 @@ class FairTask:
         durability = check_durability(
             options.get("durability"), options.get("durability_timeout", 2.0)
         )
-        item = NewItem(item_id, body, weight, delay_ms)
+        item = NewItem(item_id, body, weight, delay_ms, priority)
         self.vtrr_queue.store(partition, [item], durability=durability)
         return item_id
 
@@ -265,8 +237,9 @@ class VTRRTask:
         Args:
             partition_key: Whose turn they use (user, tenant, customer).
             tasks: Dicts with optional ``args`` (list or tuple), ``kwargs`` (dict), ``weight``
-                (0.001 to 1e9, default 1: turns of its partition the item uses) and ``id``
-                (string, else a UUID).
+                (0.001 to 1e9, default 1: turns of its partition the item uses; with
+                ``charge="runtime"`` the seconds it is expected to run), ``priority`` (0 first to
+                9 last inside its partition, default 5) and ``id`` (string, else a UUID).
             on_duplicate: An id that waits or runs already is left alone (``"skip"``) or the
                 whole call is refused (``"error"``).
             durability: Return only when the server has the items on disk (``"fsync"``) or a
@@ -280,6 +253,7 @@ class VTRRTask:
             ArgumentError: A value is wrong; it names the entry and the key. Nothing was enqueued.
             ArgumentTypeError: A type is wrong. Nothing was enqueued.
             PayloadError: An entry cannot be serialised. Nothing was enqueued.
+            BacklogFull: The partition has no room for all of them. Nothing was enqueued.
             DuplicateItem: ``on_duplicate="error"`` and an id is known.
             EnqueueInterrupted: Redis failed inside a call of more than 500 entries.
             NotDurable: All is stored, but the durability was not confirmed in time.

@@ -25,5 +25,7 @@ class Engine(Producing, Serving, Burying):
         socket_timeout: Bound on connecting and on one reply, s.
         wake: Publish a hint when something becomes servable (direct dispatch); a hint that
             something will become due is always published.
+        limits: The queue's defaults and limits, see :func:`vtrr_queue.policy.check_limits`; stored
+            before the first enqueue or lease. None leaves alone what is stored.
         dead_letters: When an item becomes a dead letter, and how many are kept for how long.
     """

@@ -13,6 +13,8 @@ from vtrr_queue.model import DeadLetterRules, ReclaimPosition, Settled, TriggerB
 from vtrr_queue.records import read_wake
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vtrr_queue.client import Reply
 
 NO_TRIGGERS = TriggerBudget()
@@ -31,6 +33,7 @@ class EngineBase:
         socket_timeout: float = 2.0,
         wake: bool = False,
         dead_letters: DeadLetterRules = DeadLetterRules(),  # noqa: B008 - it is immutable
+        limits: Mapping[str, object] | None = None,
     ) -> None:
         self.keys = QueueKeys(name)
         self.client = ScriptClient(redis_client, self.keys.declared, socket_timeout)
@@ -43,6 +46,8 @@ class EngineBase:
         self._ready_channel = self._later_channel if wake else ""
         self._producers = Producers()
         self._confirms = False
+        self.limits = dict(limits or {})
+        self._declared = False
 
     def _settled(self, reply: Reply, status: str, prefix: str) -> Settled:
         self._check(reply)

@@ -6,9 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.client import ATTEMPTS, Unconfirmed
-from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
+from vtrr_queue.engine.base import NO_TRIGGERS
+from vtrr_queue.engine.ruling import Ruling
 from vtrr_queue.errors import (
     ArgumentError,
+    BacklogFull,
     DuplicateItem,
     EnqueueInterrupted,
     NotDurable,
@@ -19,7 +21,7 @@ from vtrr_queue.model import Durability, Enqueued, NewItem, OnDuplicate, Trigger
 from vtrr_queue.records import (
     CHUNK_ITEMS,
     chunks_of,
-    format_number,
+    format_weight,
     read_wake,
     trigger_arguments,
 )
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from vtrr_queue.client import Reply
 
 
-class Producing(EngineBase):
+class Producing(Ruling):
     """What producers call."""
 
     def enqueue(
@@ -55,6 +57,7 @@ class Producing(EngineBase):
             All ids, those that were known already, and the triggers to publish.
 
         Raises:
+            BacklogFull: The partition's ``max_backlog`` has no room for all of them.
             DuplicateItem: ``on_duplicate="error"`` and an id is known or comes twice.
             EnqueueInterrupted: Redis failed after some chunks were stored.
             NotDurable: All is stored, but ``durability`` was not confirmed in time.
@@ -65,6 +68,7 @@ class Producing(EngineBase):
         Source:
             ``scripts/enqueue.lua``.
         """
+        self.declare()
         chunks = chunks_of(items)
         ids = [item.item_id for item in items]
         if on_duplicate == "error":
@@ -82,7 +86,7 @@ class Producing(EngineBase):
             wait = None if unconfirmed else _chunk_durability(durability, last=last)
             try:
                 reply, cause = self._enqueue_chunk(
-                    partition, chunk, on_duplicate, (*sends, len(items)), wait
+                    partition, chunk, on_duplicate, (*sends, len(items), int(done == 0)), wait
                 )
             except (Unavailable, Refused) as exc:
                 if done:
@@ -109,7 +113,7 @@ class Producing(EngineBase):
         partition: str,
         chunk: Sequence[NewItem],
         on_duplicate: OnDuplicate,
-        triggers: tuple[int, int, str, int],
+        triggers: tuple[int, int, str, int, int],
         durability: Durability | None,
     ) -> tuple[Reply, str]:
         """Store one chunk; its reply, and why it is not confirmed ("" when it is)."""
@@ -120,7 +124,7 @@ class Producing(EngineBase):
         channel = self._later_channel if later else self._ready_channel
         rest: list[Any] = [remember_ms, partition, on_duplicate, *triggers, channel]
         for item in chunk:
-            rest += [item.item_id, format_number(item.weight), item.delay_ms, item.body]
+            rest += [item.item_id, format_weight(item), item.delay_ms, item.body]
         with self._producers.take() as (producer, number):
             echo = f"{producer}:{number}"
             unconfirmed = ""
@@ -132,6 +136,8 @@ class Producing(EngineBase):
                 reply, unconfirmed = exc.replies[0], str(exc)
         if self._check(reply)[0] == "duplicate":
             raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
+        if reply[0] == "full":
+            raise BacklogFull(partition, int(reply[6]), int(reply[7]), triggers[3])
         if reply[0] == "weight":
             raise ArgumentError(f"weight of {reply[6].decode()!r}", reply[7], "0.001 to 1e9")
         return reply, unconfirmed

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.client import ATTEMPTS
-from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
+from vtrr_queue.engine.base import NO_TRIGGERS
+from vtrr_queue.engine.ruling import Ruling
 from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
 from vtrr_queue.model import Leased, Reclaimed, ReclaimPosition, Settled, TriggerBudget
 from vtrr_queue.records import (
@@ -35,7 +36,7 @@ MOST_RENEWED = 500
 """Most leases one renew script extends."""
 
 
-class Serving(EngineBase):
+class Serving(Ruling):
     """What workers call."""
 
     def lease(
@@ -97,6 +98,7 @@ class Serving(EngineBase):
             pulled: As in :meth:`lease`.
             budget: As in :meth:`lease`.
         """
+        self.declare()
         tokens = sorted(tokens)  # equal expiries keep the order of the leases
         triggers = trigger_arguments(budget)
 
@@ -297,7 +299,7 @@ class Serving(EngineBase):
             died += int(reply[8])
             wake = read_wake(reply, triggers[2])
             total, sent = total + expired, sent + wake.triggers
-            if max(expired, promoted) < RECLAIM_BATCH:
+            if max(int(reply[9]), promoted) < RECLAIM_BATCH:
                 return Reclaimed(total, replace(wake, triggers=sent), died)
 
     def forget_triggers(self, trigger_ids: Sequence[str]) -> None:

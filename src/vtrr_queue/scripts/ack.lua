@@ -1,5 +1,6 @@
 --- Finish an item: its lease and its record go, if the token still holds it.
 -- @key task hash item_id -> record
+-- @key cancelled hash item_id -> partition of a waiting one, "" for a running one
 -- @arg echo str the token
 -- @arg replay int how many times this call was sent before
 -- @arg item_id str
@@ -19,10 +20,13 @@ if found then
   return { "schema", echo, found }
 end
 local now = now_ms()
-local held, partition = held_lease(echo)
+local held, partition, start, charge = held_lease(echo)
 if held == item_id then
   redis.call("HDEL", TASK, item_id)
-  drop_lease(echo, partition)
+  if uses.c then
+    redis.call("HDEL", CANCELLED, item_id)
+  end
+  drop_lease(echo, partition, start, charge, now, true)
   rest()
 elseif held or replay == 0 or redis.call("HEXISTS", TASK, item_id) == 1 then
   return { "lost", echo, now, 0, 0, "" }

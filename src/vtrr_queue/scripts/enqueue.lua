@@ -1,8 +1,10 @@
 --- Store items of one partition, oldest first, and make the partition servable.
 -- A producer numbers its calls, so that a call repeated after a lost reply stores nothing twice.
--- @key schema string layout number
 -- @key task hash item_id -> record
 -- @key backlog list waiting item ids
+-- @key level list waiting item ids of one priority
+-- @key levels hash partition -> priorities in use, other than the default
+-- @key cancelled hash item_id -> partition of a waiting one, "" for a running one
 -- @key dead hash item_id -> letter
 -- @key dead_index zset item_id -> time of death (ms)
 -- @key recent string number of the producer's last call and its duplicates, short-lived
@@ -16,16 +18,22 @@
 -- @arg triggers_timeout int ms
 -- @arg triggers_prefix str
 -- @arg items int items of the whole call, of which this may be a part
+-- @arg first int 1 for the first part of a call
 -- @arg channel str wake channel, "" for none
 -- @rest entries item_id, weight, delay (ms), body
 -- @include now_ms
 -- @include check_schema
 -- @include is_weight
+-- @include policy_of
+-- @include waits
+-- @include fill_holes
+-- @include push
+-- @include keep_schema
 -- @include record
 -- @include enter
 -- @include set_aside
 -- @include send_triggers
--- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"duplicate", echo, now, 0, 0, "", item_id...} | {"weight", echo, now, 0, 0, "", item_id, weight} | {"schema", echo, found}
+-- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"duplicate", echo, now, 0, 0, "", item_id...} | {"weight", echo, now, 0, 0, "", item_id, weight} | {"full", echo, now, 0, 0, "", waiting, bound} | {"schema", echo, found}
 -- @cost O(entries)
 local found = check_schema()
 if found then
@@ -44,6 +52,12 @@ for at = entries, #ARGV, 4 do
   if not is_weight(ARGV[at + 1]) then
     return { "weight", echo, now, 0, 0, "", ARGV[at], ARGV[at + 1] }
   end
+  if string.find(ARGV[at + 1], "@", 1, true) then
+    if not FULL then
+      return { "schema", echo, "options" }
+    end
+    uses["l"] = true
+  end
   if on_duplicate == "error" and redis.call("HEXISTS", TASK, ARGV[at]) == 1 then
     reply[#reply + 1] = ARGV[at]
   end
@@ -51,14 +65,35 @@ end
 if #reply > 0 then
   return { "duplicate", echo, now, 0, 0, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
 end
+local bound = uses.p and policy_of(partition).backlog or 0
+if bound > 0 and first == 1 then
+  local more, waiting_now = items, waits(partition)
+  for at = entries, #ARGV, 4 do
+    more = more - redis.call("HEXISTS", TASK, ARGV[at])
+  end
+  if waiting_now + more > bound then
+    return { "full", echo, now, 0, 0, "", waiting_now, bound }
+  end
+end
 
-local ready, seen_dead = {}, redis.call("EXISTS", DEAD) == 1
+local ready, has_ready, seen_dead = {}, false, redis.call("EXISTS", DEAD) == 1
 for at = entries, #ARGV, 4 do
+  local hole = uses.c and redis.call("HGET", CANCELLED, ARGV[at])
+  if hole and hole ~= "" then -- the id comes again: its old place in the backlog goes
+    redis.call("LREM", BACKLOG .. ":" .. hole, 1, ARGV[at])
+    for level in string.gmatch(redis.call("HGET", LEVELS, hole) or "", ".") do
+      redis.call("LREM", LEVEL .. ":" .. level .. ":" .. hole, 1, ARGV[at])
+    end
+    fill_holes(hole, { ARGV[at] })
+  end
   local item_id, weight, delay = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   if redis.call("HSETNX", TASK, item_id, record(weight, 0, 0, partition, ARGV[at + 3])) == 0 then
     reply[#reply + 1] = item_id
   elseif delay > 0 then
     set_aside(item_id, now + delay)
+  elseif uses.l then
+    push(partition, item_id, weight .. " ", "back")
+    has_ready = true
   else
     ready[#ready + 1] = item_id
   end
@@ -69,13 +104,14 @@ end
 for from = 1, #ready, MOST_UNPACK do
   redis.call("RPUSH", BACKLOG .. ":" .. partition, unpack(ready, from, math.min(from + MOST_UNPACK - 1, #ready)))
 end
-if #ready > 0 then
+has_ready = has_ready or #ready > 0
+if has_ready then
   enter(partition)
 end
-redis.call("SET", SCHEMA, EXPECTED_SCHEMA)
+keep_schema()
 redis.call("SET", marker, #reply > 0 and call .. " " .. cjson.encode(reply) or call, "PX", remember_ms)
 if channel ~= "" then
-  redis.call("PUBLISH", channel, #ready > 0 and "ready" or "later")
+  redis.call("PUBLISH", channel, has_ready and "ready" or "later")
 end
 local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 0, items)
 return { "enqueued", echo, now, triggers, backlog, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }

@@ -1,6 +1,7 @@
 --- Lease the next items in fair order; expired leases and due delayed items are looked at first.
 -- A repeated call with the same tokens returns what they hold and leases nothing new.
 -- @key task hash item_id -> record
+-- @key queue zset partition -> start tag
 -- @arg echo str the first token
 -- @arg replay int how many times this call was sent before
 -- @arg valid_until int refuse to run after this server time, ms; 0 for always
@@ -19,6 +20,8 @@
 -- @include take_trigger
 -- @include look
 -- @include promote
+-- @include unpark
+-- @include room
 -- @include rebase
 -- @include serve
 -- @include next_wake
@@ -36,6 +39,9 @@ end
 take_trigger(trigger_id, pulled, now, triggers_timeout)
 look(now, MOST_LOOKS, position, bounds)
 promote(now, MOST_LOOKS)
+if uses.p then
+  unpark(now, MOST_LOOKS)
+end
 
 local items, virtual, expiry = {}, rebase(clock()), now + lease_ms
 for at = tokens, #ARGV do
@@ -43,7 +49,7 @@ for at = tokens, #ARGV do
   local item_id, _, _, _, until_ms = held_lease(token)
   if item_id then
     text = redis.call("HGET", TASK, item_id)
-  else
+  elseif not uses.p or room(now) > 0 then
     virtual, item_id, text = serve(token, virtual, now, expiry, holder)
   end
   if not text then
@@ -56,6 +62,7 @@ end
 
 local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
 if #items == 0 then
-  return { "empty", echo, now, triggers, backlog, next_wake() }
+  local skips_left = uses.c and redis.call("EXISTS", QUEUE) == 1 and (not uses.p or room(now) > 0)
+  return { "empty", echo, now, triggers, backlog, skips_left and string.format("%.0f", now) or next_wake() }
 end
 return { "leased", echo, now, triggers, backlog, "", unpack(items) }

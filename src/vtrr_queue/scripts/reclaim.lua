@@ -14,11 +14,12 @@
 -- @include check_schema
 -- @include look
 -- @include promote
+-- @include unpark
 -- @include trim_letters
 -- @include rest
 -- @include next_wake
 -- @include send_triggers
--- @return {"reclaimed", echo, now, triggers, waiting, next wake, expired, promoted, died} | {"schema", echo, found}
+-- @return {"reclaimed", echo, now, triggers, waiting, next wake, expired, promoted, died, looked at} | {"schema", echo, found}
 -- @cost O(most * log leases)
 local found = check_schema()
 if found then
@@ -28,8 +29,11 @@ local now = now_ms()
 if triggers_most > 0 and waiting() <= 0 then -- what is in the ledger of an idle queue is of no use
   redis.call("ZREMRANGEBYSCORE", TRIGGERS, "-inf", now - triggers_timeout)
 end
-local expired, died = look(now, most, position, bounds)
+local expired, died, looked = look(now, most, position, bounds)
 local promoted = promote(now, most)
+if uses.p then
+  promoted = promoted + unpark(now, most)
+end
 if redis.call("EXISTS", DEAD) == 1 and trim_letters(now, bounds) > 0 then
   rest()
 end
@@ -40,4 +44,4 @@ local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, tr
 if triggers_most <= 0 then
   backlog = waiting()
 end
-return { "reclaimed", echo, now, triggers, backlog, next_wake(), expired, promoted, died }
+return { "reclaimed", echo, now, triggers, backlog, next_wake(), expired, promoted, died, looked }

@@ -24,10 +24,11 @@ if found then
 end
 local now = now_ms()
 local status = "released"
-local held, partition, start = held_lease(echo)
+local held, partition, start, charge = held_lease(echo)
 if held == item_id then
   local loss = timed_out == 1 and { now = now, start = start, why = why, bounds = bounds }
-  status = put_back(echo, item_id, partition, position, loss) and status or "buried"
+  local fate = put_back(echo, item_id, partition, position, start, charge, now, loss)
+  status = fate == "buried" and fate or status
 elseif held or replay == 0 then
   return { "lost", echo, now, 0, 0, "" }
 elseif redis.call("ZSCORE", DEAD_INDEX, item_id) then

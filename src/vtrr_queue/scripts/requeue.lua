@@ -3,7 +3,6 @@
 -- @key backlog list waiting item ids
 -- @key dead hash item_id -> letter
 -- @key dead_index zset item_id -> time of death (ms)
--- @key schema string layout number
 -- @arg echo str
 -- @arg replay int how many times this call was sent before
 -- @arg only str take letters of this partition, "" for any
@@ -17,7 +16,9 @@
 -- @include read_letter
 -- @include read_record
 -- @include record
+-- @include push
 -- @include enter
+-- @include keep_schema
 -- @include send_triggers
 -- @return {"requeued", echo, now, triggers, waiting, "", item_id...} | {"schema", echo, found}
 -- @cost O(ids)
@@ -32,8 +33,13 @@ for at = item_ids, #ARGV do
   if text then
     local weight, _, _, partition, body = read_record(text)
     if only == "" or only == partition then
-      if redis.call("HSETNX", TASK, item_id, record(weight, 0, 0, partition, body)) == 1 then
-        redis.call("RPUSH", BACKLOG .. ":" .. partition, item_id)
+      text = record(weight, 0, 0, partition, body)
+      if redis.call("HSETNX", TASK, item_id, text) == 1 then
+        if uses.l then
+          push(partition, item_id, text, "back")
+        else
+          redis.call("RPUSH", BACKLOG .. ":" .. partition, item_id)
+        end
         enter(partition)
       end
       redis.call("HDEL", DEAD, item_id)
@@ -45,7 +51,7 @@ for at = item_ids, #ARGV do
   end
 end
 if #reply > 0 then
-  redis.call("SET", SCHEMA, EXPECTED_SCHEMA)
+  keep_schema()
   if channel ~= "" then
     redis.call("PUBLISH", channel, "ready")
   end

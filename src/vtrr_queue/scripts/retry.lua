@@ -1,5 +1,6 @@
 --- Move a leased item to the delayed set for its Celery retry, if the token still holds it.
 -- @key task hash item_id -> record
+-- @key cancelled hash item_id -> partition of a waiting one, "" for a running one
 -- @key delayed zset item_id -> due time (ms) and place among equal ones
 -- @arg echo str the token
 -- @arg replay int how many times this call was sent before
@@ -15,6 +16,7 @@
 -- @include record
 -- @include drop_lease
 -- @include set_aside
+-- @include rest
 -- @return {"retried", token, now, 0, 0, due} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
 -- @cost O(log leases + log delayed)
 local found = check_schema()
@@ -22,7 +24,7 @@ if found then
   return { "schema", echo, found }
 end
 local now = now_ms()
-local held = held_lease(echo)
+local held, _, start, charge = held_lease(echo)
 local text = redis.call("HGET", TASK, item_id)
 if not text or held and held ~= item_id then
   return { "lost", echo, now, 0, 0, "" }
@@ -34,9 +36,18 @@ if not held then
   local due = status == "retried" and math.floor(redis.call("ZSCORE", DELAYED, item_id) or now)
   return { status, echo, now, 0, 0, due and string.format("%.0f", due) or "" }
 end
-redis.call("HSET", TASK, item_id, record(weight, timeouts, retry_count, partition, body))
-set_aside(item_id, now + delay_ms)
-drop_lease(echo, partition)
+local is_cancelled = uses.c and redis.call("HDEL", CANCELLED, item_id) == 1
+if is_cancelled then
+  redis.call("HDEL", TASK, item_id)
+else
+  redis.call("HSET", TASK, item_id, record(weight, timeouts, retry_count, partition, body))
+  set_aside(item_id, now + delay_ms)
+end
+drop_lease(echo, partition, start, charge, now, true)
+if is_cancelled then
+  rest()
+  return { "retried", echo, now, 0, 0, "" }
+end
 if channel ~= "" then
   redis.call("PUBLISH", channel, "later")
 end

@@ -1,9 +1,12 @@
---- Make a partition servable; one that came back from idling starts at the clock, debt is kept.
+--- Make a partition servable that has something waiting, if its policy lets it be.
+-- One that came back from idling, a limit or a pause starts at the clock; debt is kept.
 -- @key queue zset partition -> start tag
 -- @key partition_virtual_time zset partition -> tag ahead of the clock
+-- @key parked zset partition -> wake time (ms)
 -- @include clock
+-- @include may_serve
 local function enter(partition)
-  if redis.call("ZSCORE", QUEUE, partition) then
+  if redis.call("ZSCORE", QUEUE, partition) or uses.p and not may_serve(partition) then
     return
   end
   local tag = clock()
@@ -14,5 +17,8 @@ local function enter(partition)
   redis.call("ZADD", QUEUE, tag, partition)
   if own then
     redis.call("ZREM", PARTITION_VIRTUAL_TIME, partition)
+  end
+  if uses.p then
+    redis.call("ZREM", PARKED, partition)
   end
 end

@@ -1,8 +1,9 @@
 --- Move delayed items whose time has come to the end of their partition's backlog.
 -- @key delayed zset item_id -> due time (ms) and place among equal ones
--- @key task hash item_id -> record
 -- @key backlog list waiting item ids
+-- @key task hash item_id -> record
 -- @include read_record
+-- @include push
 -- @include enter
 -- @return how many were moved
 local function promote(now, limit)
@@ -11,7 +12,11 @@ local function promote(now, limit)
     local text = redis.call("HGET", TASK, item_id)
     if text then
       local _, _, _, partition = read_record(text)
-      redis.call("RPUSH", BACKLOG .. ":" .. partition, item_id)
+      if uses.l then
+        push(partition, item_id, text, "back")
+      else
+        redis.call("RPUSH", BACKLOG .. ":" .. partition, item_id)
+      end
       enter(partition)
     end
     redis.call("ZREM", DELAYED, item_id)

@@ -5,7 +5,9 @@
 -- it stays in the ledger, and each round of replacements comes after twice the time, MOST_ROUNDS in
 -- all, so that a queue without workers gathers a bounded number of messages.
 -- @key triggers zset trigger id -> time sent (ms)
+-- @key queue zset partition -> start tag
 -- @include waiting
+-- @include room
 -- @return how many to send, how many items wait
 local function send_triggers(now, most, timeout, prefix, replay, wanted)
   if most <= 0 then
@@ -17,6 +19,9 @@ local function send_triggers(now, most, timeout, prefix, replay, wanted)
   end
   if count > 0 or backlog <= 0 then
     return count, backlog
+  end
+  if uses.p and (redis.call("EXISTS", QUEUE) == 0 or room(now) <= 0) then -- a trigger would find nothing
+    return 0, backlog
   end
   count = math.min(most, wanted or backlog, backlog)
   local oldest = redis.call("ZRANGE", TRIGGERS, 0, 0, "WITHSCORES")[2]

@@ -1,10 +1,16 @@
 --- Lease the oldest item of the partition with the lowest start tag.
 -- @key queue zset partition -> start tag
 -- @key task hash item_id -> record
--- @key running hash partition -> leases held
 -- @key backlog list waiting item ids
+-- @key running hash partition -> leases held
+-- @include take_first
+-- @include policy_of
+-- @include charge_of
 -- @include hold_lease
 -- @include advance
+-- @include spend
+-- @include waits
+-- @include may_serve
 -- @include keep_tag
 -- @return the clock, item_id, record; the clock alone when nothing is servable
 local function serve(token, virtual, now, expiry, holder)
@@ -15,17 +21,42 @@ local function serve(token, virtual, now, expiry, holder)
       return virtual
     end
     local backlog = BACKLOG .. ":" .. partition
-    local item_id = redis.call("LINDEX", backlog, 0)
-    local text = item_id and redis.call("HGET", TASK, item_id)
+    local item_id, text
+    if uses.c or uses.l then
+      item_id, text = take_first(partition)
+    else
+      item_id = redis.call("LPOP", backlog)
+      text = item_id and redis.call("HGET", TASK, item_id)
+    end
     if text then
-      local weight = string.match(text, "^%S+")
-      hold_lease(token, item_id, partition, now, weight, expiry, holder)
+      local weight = string.match(text, "^[^ @]+")
+      local policy, charge, charged = nil, tonumber(weight), weight
+      if uses.p then
+        policy = policy_of(partition)
+      end
+      if uses.r then
+        charge, charged = charge_of(partition, weight, policy.share)
+      end
+      hold_lease(token, item_id, partition, now, charged, expiry, holder)
       redis.call("HINCRBY", RUNNING, partition, 1)
       virtual = advance(virtual, tag)
-      tag = tag + tonumber(weight)
+      if not policy then
+        tag = tag + charge
+      else
+        tag = tag + charge / policy.share
+        local queue = policy_of("")
+        spend(partition, policy.interval, policy.by, weight, now)
+        spend("", queue.total_interval, queue.total_by, weight, now)
+      end
     end
-    redis.call("LPOP", backlog)
-    keep_tag(partition, tag, virtual, redis.call("EXISTS", backlog) == 1)
+    local stays = redis.call("EXISTS", backlog) == 1
+    if uses.c or uses.l then
+      stays = waits(partition) > 0
+    end
+    if uses.p then
+      stays = stays and may_serve(partition)
+    end
+    keep_tag(partition, tag, virtual, stays)
     if text then
       return virtual, item_id, text
     end

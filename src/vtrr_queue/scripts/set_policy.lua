@@ -1,0 +1,74 @@
+--- Change the policy of a partition, or the defaults and limits of the queue; it acts at once.
+-- @key policy hash partition -> policy, "" for the queue
+-- @key running hash partition -> leases held
+-- @key parked zset partition -> wake time (ms), "" for the queue
+-- @key rate zset partition -> theoretical arrival time (ms)
+-- @arg echo str
+-- @arg replay int how many times this call was sent before
+-- @arg partition str "" for the queue
+-- @arg triggers_most int
+-- @arg triggers_timeout int ms
+-- @arg triggers_prefix str
+-- @arg channel str wake channel, "" for none
+-- @arg hint str what to publish there
+-- @rest changes field, value; "-" to leave it to the default, a hold as ms from now
+-- @include now_ms
+-- @include check_schema
+-- @include keep_schema
+-- @include reconsider
+-- @include rest
+-- @include next_wake
+-- @include send_triggers
+-- @return {"set", echo, now, triggers, waiting, next wake} | {"policy", echo, now, 0, 0, "", field, value} | {"schema", echo, found}
+-- @optional
+-- @cost O(log partitions); for the queue O(partitions that run)
+local found = check_schema()
+if found then
+  return { "schema", echo, found }
+end
+local now, words, places = now_ms(), {}, {}
+for word in string.gmatch(redis.call("HGET", POLICY, partition) or "", "%S+") do
+  words[#words + 1] = word
+end
+for at = 1, partition == "" and #FIELDS or OWN + 1 do
+  places[FIELDS[at]] = at
+  words[at] = words[at] or "-"
+end
+for at = changes, #ARGV, 2 do
+  local field, value = ARGV[at], ARGV[at + 1]
+  local number = string.match(value, "^%d[%d.e+-]*$") and tonumber(value)
+  local is_word = (field == "by" or field == "total_by" or field == "charge") and string.match(value, "^%l+$")
+  if not places[field] or not (value == "-" or number or is_word)
+    or field == "share" and number and (number < SHARE_LEAST or number > SHARE_MOST) then
+    return { "policy", echo, now, 0, 0, "", field, value }
+  end
+  if field == "hold" and number then
+    value = number > 0 and string.format("%.0f", now + number) or "-"
+  end
+  words[places[field]] = value
+  if field == "total_interval" or field == "interval" and partition ~= "" then
+    redis.call("ZREM", RATE, partition)
+  elseif field == "charge" then
+    uses["r"] = value == "runtime" or nil
+  end
+end
+if string.find(table.concat(words), "[^-]") then
+  redis.call("HSET", POLICY, partition, table.concat(words, " "))
+  keep_schema("p")
+elseif redis.call("HDEL", POLICY, partition) == 1 then
+  keep_schema()
+end
+if partition ~= "" then
+  reconsider(partition)
+else
+  redis.call("ZREM", PARKED, "")
+  for _, each in ipairs(redis.call("HKEYS", RUNNING)) do
+    reconsider(each)
+  end
+end
+rest()
+if channel ~= "" then
+  redis.call("PUBLISH", channel, hint)
+end
+local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+return { "set", echo, now, triggers, backlog, next_wake() }

@@ -1,0 +1,156 @@
+"""Shares, caps, rates and holds with real workers, in both dispatch modes."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from tests.stage import DISPATCHES, Stage
+from tests.waiting import eventually
+from vtrr_queue import Rate
+
+
+@pytest.fixture(params=DISPATCHES)
+def dispatch(request):
+    return request.param
+
+
+@pytest.fixture
+def make_stage(tmp_path, dispatch):
+    """Open a stage whose queue has these options; ends its workers."""
+    stages = []
+
+    def make(**options):
+        stages.append(Stage("ruled", tmp_path, dispatch=dispatch, QUEUE_OPTIONS=options))
+        return stages[-1].__enter__()
+
+    yield make
+    for stage in stages:
+        stage.__exit__()
+
+
+def start(stage, pool="threads", concurrency=2):
+    return stage.start_worker(queues=["ruled"], pool=pool, concurrency=concurrency)
+
+
+def put(stage, partition, count, seconds=0.0):
+    return stage.app.act.queue(partition, [{"args": [seconds]}] * count)
+
+
+def script_calls(stage):
+    """Scripts that the server has run so far."""
+    stats = stage.redis.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval"))
+
+
+def test_a_held_partition_wakes_by_itself(make_stage):
+    """Within half a second of the moment, with the worker idle until then."""
+    stage = make_stage()
+    start(stage)
+    stage.app.vtrr.hold("a", 2)
+    until = stage.app.vtrr.get_partition("a").held_until_ms / 1000
+    put(stage, "a", 1)
+    (run,) = stage.wait_runs(1)
+    assert 0 <= run["at"] - until < 0.5
+    stage.wait_rest("ruled")
+
+
+def test_a_rate_is_kept_without_polling(make_stage):
+    """10 a second with a burst of 5: 10 % off at most, and few calls for each item."""
+    stage = make_stage()
+    start(stage)
+    stage.wait_rest("ruled")
+    stage.app.vtrr.set_partition("a", rate=Rate("10/s", burst=5))
+    before = script_calls(stage)
+    put(stage, "a", 1000)
+    first = stage.wait_runs(1)[0]["at"]
+    eventually(lambda: stage.traces.runs()[-1]["at"] - first >= 6, 20, "six seconds of it")
+    runs = [run["at"] - first for run in stage.traces.runs() if run["at"] - first < 6]
+    assert 0.9 * 60 <= len(runs) - 4 <= 1.1 * 60
+    assert (script_calls(stage) - before) / len(runs) < 6
+    eventually(lambda: stage.inflight("ruled") == 0, 1, "a moment in which no worker is held")
+
+
+def test_a_cap_holds_whoever_is_killed(make_stage):
+    """And when all is over the full cap is to be had again."""
+    stage = make_stage(default_cap=2, max_in_flight=5, lease_seconds=4, heartbeat=True)
+    workers = [start(stage, "prefork", 3) for _ in range(2)]
+    for partition in "abcd":
+        put(stage, partition, 12, 0.3)
+    seen, killed = Counter(), 0
+    deadline = time.monotonic() + 60
+    while stage.redis.exists("vtrr:ruled:task"):
+        assert time.monotonic() < deadline
+        held, total = stage.redis.pipeline().hgetall("vtrr:ruled:running").zcard(
+            "vtrr:ruled:inflight").execute()  # fmt: skip
+        seen["most"] = max(seen["most"], *(int(count) for count in held.values()), 0)
+        seen["total"] = max(seen["total"], total)
+        if killed < 6 and stage.traces.count() > 6 * (killed + 1):
+            killed += 1
+            if killed == 3:
+                workers[0].kill_group()
+                workers[0] = start(stage, "prefork", 3)
+            else:
+                os.kill(workers[1].children()[0], signal.SIGKILL)
+    assert killed == 6
+    assert seen == {"most": 2, "total": 5}
+    put(stage, "z", 3, 1)
+    eventually(lambda: stage.redis.hget("vtrr:ruled:running", "z") == "2", 10, "the full cap")
+    stage.wait_rest("ruled")
+
+
+def test_a_running_item_is_told_that_it_was_cancelled(make_stage):
+    """A function that asks can end early; the item is gone then."""
+    stage = make_stage()
+    start(stage)
+    (item_id,) = stage.app.act.queue("a", [{"args": ["until cancelled"]}])
+    stage.wait_runs(1)
+    assert stage.app.vtrr.cancel(item_id).running == (item_id,)
+    stage.wait_rest("ruled")
+    assert stage.traces.ends() == [item_id]
+
+
+def test_a_cancelled_run_that_is_killed_does_not_come_back(make_stage):
+    stage = make_stage()
+    worker = start(stage, "prefork", 1)
+    (item_id,) = put(stage, "a", 1, 60)
+    (run,) = stage.wait_runs(1)
+    stage.app.vtrr.cancel(item_id)
+    os.kill(run["pid"], signal.SIGKILL)
+    stage.wait_rest("ruled")
+    put(stage, "a", 1)
+    assert [run["id"] for run in stage.wait_runs(2)].count(item_id) == 1
+    assert worker.is_running()
+
+
+def measure_worker_time(stage, seconds):
+    """Two tenants of short and long items on four processes; worker seconds of each."""
+    start(stage, "prefork", 4)
+    put(stage, "short", round(seconds * 4 / 0.05), 0.05)
+    put(stage, "long", round(seconds * 4 / 2), 2.0)
+    begin = stage.wait_runs(1)[0]["at"]
+    eventually(lambda: time.time() > begin + seconds, seconds + 10, "the end of the run")
+    worked = Counter()
+    for text in stage.traces.client.lrange("worked", 0, -1):
+        partition, took = json.loads(text)
+        worked[partition] += took
+    return worked
+
+
+def test_worker_time_is_shared(make_stage):
+    """Items of 0.05 s and 2 s: both tenants get about half of the workers."""
+    stage = make_stage(charge="runtime")
+    worked = measure_worker_time(stage, 14)
+    assert 0.35 <= worked["long"] / worked.total() <= 0.65, worked
+
+
+@pytest.mark.chaos
+def test_worker_time_is_shared_for_a_minute(make_stage):
+    """The same within 40 to 60 %."""
+    stage = make_stage(charge="runtime")
+    worked = measure_worker_time(stage, 60)
+    print(f"worker seconds in 60 s on 4 processes: {dict(worked)}")  # noqa: T201
+    assert 0.4 <= worked["long"] / worked.total() <= 0.6
