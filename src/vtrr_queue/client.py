@@ -163,21 +163,7 @@ class ScriptClient:
             Unavailable: No attempt was answered.
             Refused: The server refused a script.
         """
-        last: Exception | None = None
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                self._loaded.clear()  # it may be another server, or the same one after a restart
-                time.sleep(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS)) - 1])
-            try:
-                with self._masked():
-                    return self._once(calls, attempt, confirm)
-            except (*_AGAIN, ReplyMismatch) as exc:
-                last = exc
-            except ResponseError as exc:
-                if not str(exc).startswith(_AGAIN_WORDS):
-                    raise Refused(calls[0][0], exc) from exc
-                last = exc
-        raise Unavailable(calls[0][0], ATTEMPTS, last)
+        return self._repeated(calls[0][0], lambda attempt: self._once(calls, attempt, confirm))
 
     def read(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Run read-only commands in one round trip.
@@ -185,10 +171,14 @@ class ScriptClient:
         Args:
             commands: Command tuples, such as ``("HLEN", key)``.
 
+        Returns:
+            One reply a command.
+
         Raises:
             Unavailable: No attempt was answered.
+            Refused: The server refused a command.
         """
-        return self._read(commands, lambda connection: connection.read_response())
+        return self._read(commands, self._answer)
 
     def ask(self, *commands: tuple[Any, ...]) -> list[Any]:
         """As :meth:`read`, for commands a server may not have or allow.
@@ -240,15 +230,35 @@ class ScriptClient:
     def _read(
         self, commands: Sequence[tuple[Any, ...]], reply: Callable[[AbstractConnection], Any]
     ) -> list[Any]:
+        def once(_attempt: int) -> list[Any]:
+            with self._connection() as connection:
+                connection.send_packed_command(connection.pack_commands(commands))
+                return [reply(connection) for _ in commands]
+
+        return self._repeated(str(commands[0][0]), once)
+
+    def _repeated(self, name: str, once: Callable[[int], list[Any]]) -> list[Any]:
+        """Try until the server answers or refuses.
+
+        Args:
+            name: What is tried, for the error.
+            once: Gets the number of earlier attempts.
+        """
         last: Exception | None = None
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self._loaded.clear()  # it may be another server, or the same one after a restart
+                time.sleep(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS)) - 1])
             try:
-                with self._masked(), self._connection() as connection:
-                    connection.send_packed_command(connection.pack_commands(commands))
-                    return [reply(connection) for _ in commands]
-            except _AGAIN as exc:
+                with self._masked():
+                    return once(attempt)
+            except (*_AGAIN, ReplyMismatch) as exc:
                 last = exc
-        raise Unavailable(str(commands[0][0]), ATTEMPTS, last)
+            except ResponseError as exc:
+                if not str(exc).startswith(_AGAIN_WORDS):
+                    raise Refused(name, exc) from exc
+                last = exc
+        raise Unavailable(name, ATTEMPTS, last)
 
     def _once(
         self,
@@ -333,6 +343,14 @@ class ScriptClient:
             return connection.read_response()
         except ResponseError as exc:
             return exc
+
+    @staticmethod
+    def _answer(connection: AbstractConnection) -> Any:
+        reply = connection.read_response()
+        for part in reply if isinstance(reply, list) else ():
+            if isinstance(part, ResponseError):  # of one command in a transaction
+                raise part
+        return reply
 
     def _checked(self, name: str, echo: str, reply: Any) -> Reply:
         if isinstance(reply, Exception):

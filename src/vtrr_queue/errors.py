@@ -13,7 +13,7 @@
     |-- PayloadError (also ValueError)       a payload cannot be serialised
     |-- UndecodablePayload                   a stored payload cannot be read
     |-- SchemaMismatch                       the keys belong to another layout
-    |-- Refused                              the server refused a script (no memory, no right)
+    |-- Refused                              the server refused a call (no memory, no right)
     |-- ReplyMismatch                        a reply does not answer the call
     `-- Unavailable                          Redis did not answer in time
 """
@@ -213,10 +213,10 @@ class NotDurable(VTRRError):
 
 
 class Refused(VTRRError):
-    """The server refused a script; nothing was changed by it.
+    """The server refused a script or a read; nothing was changed by it.
 
     Args:
-        script: Script that was called.
+        script: Script that was called, or first command of the read.
         cause: What the server said: out of memory, no permission, a key of another type.
     """
 

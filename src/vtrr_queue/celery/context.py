@@ -35,6 +35,7 @@ class ItemContext(Context):
 
         Raises:
             Unavailable: Redis did not answer.
+            Refused: It did not allow the question.
         """
         return self.vtrr_token is None or self._vtrr().engine.held(self.vtrr_token)
 
@@ -47,6 +48,7 @@ class ItemContext(Context):
 
         Raises:
             Unavailable: Redis did not answer.
+            Refused: It did not allow the question.
         """
         return self.vtrr_item_id is not None and self._vtrr().engine.is_cancelled(self.vtrr_item_id)
 
