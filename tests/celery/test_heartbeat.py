@@ -155,6 +155,19 @@ def test_a_run_that_has_lost_its_lease_goes_on_by_default(make_station, dispatch
     assert station.timeouts(item_id, 2) == RELEASED
 
 
+def test_a_solo_pool_says_once_that_it_cannot_stop_a_run(make_station):
+    """While the run goes on, not when it has ended and the loop goes round again."""
+    station = make_station("direct", pool="solo", on_lease_lost="terminate", heartbeat=0.1)
+    item_id = station.running("hold")
+    (lease,) = station.inspector.leases()
+    assert station.vtrr.engine.release(item_id, lease.token).held
+    station.worker.wait_for_log("this pool can't stop a run")
+    station.let_pass(0.5)
+    station.let_go(item_id)
+    assert station.timeouts(item_id, 2) == RELEASED
+    assert station.worker.log().count("this pool can't stop a run") == 1
+
+
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
 def test_a_function_can_ask_for_its_lease(make_station, pool):
     """It is held, until somebody took it away."""

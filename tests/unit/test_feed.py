@@ -4,9 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 from celery import Celery
+from celery.concurrency.base import BasePool
 
+from tests.queues import items
 from vtrr_queue import VTRRQueue
 from vtrr_queue.celery.feed import Feed
+from vtrr_queue.celery.holding import Held
 
 
 class Loop:
@@ -16,21 +19,34 @@ class Loop:
 
     def __init__(self):
         self.consumer = SimpleNamespace(
-            task_consumer=SimpleNamespace(consuming_from=lambda _: True)
+            task_consumer=SimpleNamespace(consuming_from=lambda _: True), pool=BasePool()
         )
+        self.woken = 0
         self.keeper = SimpleNamespace(expect=lambda *_: None, busy=lambda _: None)
 
     def accepting(self):
         return True
 
     def wake(self):
-        pass
+        self.woken += 1
+
+
+class Run:
+    """A request of Celery that notes when it is to be stopped."""
+
+    stops = 0
+
+    def vtrr_stop(self, _pool):
+        self.stops += 1
 
 
 @pytest.fixture
 def feed(redis_client):
     app = Celery("feeding", broker="memory://")
-    vtrr = VTRRQueue(redis_client, app, name="files", dispatch="direct")
+    vtrr = VTRRQueue(
+        redis_client, app, name="files", dispatch="direct", heartbeat=True,
+        on_lease_lost="terminate",
+    )  # fmt: skip
     yield Feed(vtrr, Loop())
     vtrr.engine.client.close()
 
@@ -57,3 +73,43 @@ def test_an_empty_answer_ends_the_asking(feed):
     feed.hint()
     assert feed.wanting
     assert feed.next_due() is None
+
+
+def lose(feed, *, started=True):
+    """Let a run lose its lease; what is held, and its request."""
+    feed.vtrr.engine.enqueue("p", items("a"))
+    (lease,) = feed.vtrr.engine.lease().items
+    held, run = Held(lease, None), Run()
+    feed.held[lease.token] = held
+    if started:
+        feed.started(lease, run)
+    feed.lose([held])
+    return held, run
+
+
+def test_a_pool_that_cannot_stop_a_run_is_told_at_once_and_once(feed):
+    """The loop of the solo pool is busy with the run: it must not be asked again and again."""
+    _, run = lose(feed)
+    assert run.stops == 1
+    assert feed.next_due() is None
+    assert feed.feeder.woken == 0
+
+
+def test_a_pool_that_can_is_told_by_the_loop(feed):
+    """Or by the keeper, while the loop stands still."""
+    feed.feeder.consumer.pool.terminate_job = lambda *_: None
+    _, run = lose(feed)
+    assert (run.stops, feed.feeder.woken) == (0, 1)
+    assert feed.next_due() == 0
+    feed.run(0)
+    assert run.stops == 1
+    assert feed.next_due() is None
+
+
+def test_a_run_that_has_lost_its_lease_before_it_began_is_stopped_when_it_does(feed):
+    feed.feeder.consumer.pool.terminate_job = lambda *_: None
+    held, run = lose(feed, started=False)
+    assert feed.next_due() is None
+    feed.started(held.lease, run)
+    feed.run(0)
+    assert run.stops == 1

@@ -18,6 +18,7 @@ from kombu.serialization import prepare_accept_content
 from vtrr_queue.celery.heartbeat import Heartbeat
 from vtrr_queue.celery.holding import Ended, Held, Permit
 from vtrr_queue.celery.message import ItemMessage
+from vtrr_queue.celery.outage import can_stop
 from vtrr_queue.celery.request import Fate
 from vtrr_queue.errors import UndecodablePayload, VTRRError
 from vtrr_queue.payload import decode
@@ -201,8 +202,7 @@ class Feed:
         if held is not None:
             held.request = request
             if held.lost:
-                self._lost.append(held)
-                self.feeder.wake()
+                self._stop(held)
 
     def running(self) -> list[Held]:
         """What is held and goes on, as far as this worker knows; called from any thread."""
@@ -216,8 +216,8 @@ class Feed:
             held.lost = True
             logger.warning("item %s[%s] has lost its lease while it runs", self.vtrr.task_name,
                            held.lease.item_id)  # fmt: skip
-            self._lost.append(held)
-            self.feeder.wake()
+            if held.started:  # else its start will do it
+                self._stop(held)
 
     def next_due(self) -> float | None:
         """Monotonic time at which an ended run or a suspect must be looked at; None for never."""
@@ -226,11 +226,21 @@ class Feed:
             dues.append(self._suspects[0])
         return max(min(dues), self._failed_until) if dues else None
 
+    def _stop(self, held: Held) -> None:
+        """Have a run stopped whose lease is gone, where the queue asks for it."""
+        if self.vtrr.holding.on_lease_lost != "terminate":
+            return
+        pool = self.feeder.consumer.pool
+        if can_stop(pool):
+            self._lost.append(held)
+            self.feeder.wake()
+        else:
+            held.request.vtrr_stop(pool)  # says so; the solo pool's loop is busy with the run
+
     def _stop_lost(self) -> None:
-        """Stop runs whose lease is gone, where the queue asks for it."""
         while self._lost:
             held = self._lost.popleft()
-            if self.vtrr.holding.on_lease_lost == "terminate" and held.started and not held.ending:
+            if not held.ending:
                 held.request.vtrr_stop(self.feeder.consumer.pool)
 
     def _doubt_triggers(self) -> None:

@@ -1,4 +1,4 @@
-"""Mends faults of Celery: two that an outage of its broker brings out, and the size of a pool.
+"""Mends faults of Celery: two that an outage of its broker brings out, and what pools tell.
 
 The first two hit plain tasks as well; ours are hit harder, because a lease is held until the run's
 end is known.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import celery
+from celery.concurrency.base import BasePool
 from celery.utils.log import get_logger
 
 from vtrr_queue.celery.request import ItemRequest
@@ -95,3 +96,12 @@ def pool_size(pool: Any) -> int:
     if type(pool).__module__.endswith("gevent"):
         return int(pool._pool.size)  # noqa: SLF001 - what `grow` and `shrink` change
     return int(pool.num_processes)
+
+
+def can_stop(pool: Any) -> bool:
+    """Whether a pool can stop a run; what all pools inherit raises NotImplementedError.
+
+    Args:
+        pool: The worker's pool.
+    """
+    return getattr(pool.terminate_job, "__func__", None) is not BasePool.terminate_job

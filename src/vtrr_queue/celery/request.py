@@ -126,6 +126,8 @@ class ItemRequest(Request):
 
         But quietly: the item runs elsewhere under the same id, so no result may be stored.
         """
+        if self.__dict__.get("_vtrr_lost"):
+            return
         self._vtrr_lost = True
         try:
             pool.terminate_job(self.worker_pid, signal.SIGTERM)
