@@ -66,10 +66,11 @@ class Station(Stage):
         self.holding: list[str] = []
         self.ids = itertools.count(1)
 
-    def one_more_worker(self) -> Worker:
-        """Start a worker, whether there is another or not."""
-        queues = ["fates", "celery"]
-        return self.start_worker(queues=queues, pool=self.pool, concurrency=self.concurrency)
+    def one_more_worker(self, *args: str) -> Worker:
+        """Start a worker, whether there is another or not; with more arguments if need be."""
+        return self.start_worker(
+            queues=["fates", "celery"], pool=self.pool, concurrency=self.concurrency, args=args
+        )
 
     @property
     def worker(self) -> Worker:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
 import pytest
@@ -33,6 +33,24 @@ def make_station(tmp_path):
             return station
 
         yield make
+
+
+@contextmanager
+def watched_events(app):
+    """Listen to workers; gives what returns the kinds of the events of one item so far."""
+    events = []
+    with app.connection() as connection:
+        receiver = app.events.Receiver(connection, handlers={"*": events.append})
+        with receiver.consumer_context(wakeup=False) as (listening, _, _):
+
+            def kinds(item_id):
+                with suppress(TimeoutError):
+                    while True:
+                        listening.drain_events(timeout=0.1)
+                return [event["type"] for event in events if event.get("uuid") == item_id]
+
+            kinds("")  # kombu subscribes when it listens for the first time
+            yield kinds
 
 
 def test_an_item_of_ten_leases_runs_once_in_every_pool(make_station):
@@ -134,6 +152,26 @@ def test_a_greenlet_that_has_lost_its_lease_is_stopped_on_request(make_station):
         stopped = "stopped by GreenletExit"
         eventually(lambda: stopped in station.events(item_id), 15, "the end of the first run")
     assert station.timeouts(item_id, 2) == RELEASED
+
+
+@pytest.mark.skipif(CELERY < (5, 5), reason="cannot stop a greenlet")
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
+def test_a_stopped_run_is_no_success(tmp_path, pool):
+    """To those who watch the worker's events, as Flower does."""
+    options = {"heartbeat": 0.2, "lease_seconds": 60, "on_lease_lost": "terminate"}
+    with (
+        Station(tmp_path, "direct", pool=pool, **options) as station,
+        watched_events(station.app.app) as kinds,
+    ):
+        station.one_more_worker("-E")
+        item_id = station.running("hold")
+        (lease,) = station.inspector.leases()
+        assert station.vtrr.engine.release(item_id, lease.token).held
+        assert station.timeouts(item_id, 2) == RELEASED
+        eventually(lambda: len(kinds(item_id)) >= 6, 10, "all events")
+        found = sorted(kinds(item_id))
+    each = ["task-received", "task-started"]
+    assert found == sorted([*each, "task-rejected", *each, "task-succeeded"])
 
 
 @pytest.mark.parametrize(("pool", "dispatch"), [("prefork", "trigger"), ("threads", "direct")])

@@ -79,10 +79,8 @@ class ItemRequest(Request):
         """Celery's hook: the run ended with an exception, or its process died."""
         fate, exc = self._fate(exc_info)
         if fate in {Fate.RELEASE, Fate.TIMED_OUT}:
-            state.task_ready(self)
-            self.send_event("task-rejected", requeue=True)
             overdue = isinstance(exc, TimeLimitExceeded)  # Celery kills the process after this
-            self.vtrr_settle(fate, repr(exc), KILL_GRACE_SECONDS if overdue else 0.0)
+            self._put_back(fate, repr(exc), KILL_GRACE_SECONDS if overdue else 0.0)
             return
         try:
             if isinstance(exc, MemoryError):
@@ -134,6 +132,11 @@ class ItemRequest(Request):
         except NotImplementedError:
             logger.warning("%s[%s] goes on without its lease: this pool can't stop a run",
                            self.name, self.id)  # fmt: skip
+
+    def _put_back(self, fate: Fate, why: str, grace_seconds: float = 0.0) -> None:
+        state.task_ready(self)
+        self.send_event("task-rejected", requeue=True)
+        self.vtrr_settle(fate, why, grace_seconds)
 
     def vtrr_settle(
         self, fate: Fate, why: str = "", grace_seconds: float = 0.0, **details: str
@@ -195,7 +198,10 @@ def _settling(generated: Callable[..., None]) -> Callable[..., None]:
         if isinstance(result, ExceptionInfo):  # a BaseException in threads, solo or gevent
             self.on_failure(result)
             return
-        failed, value, _ = result
+        failed, value, runtime = result
+        if runtime is None and self.__dict__.get("_vtrr_lost"):
+            self._put_back(Fate.RELEASE, "stopped")  # gevent and eventlet call that a success
+            return
         exc = getattr(value, "exception", None) if failed else None
         if isinstance(exc, SystemExit | KeyboardInterrupt):
             self.on_failure(value)
