@@ -127,6 +127,24 @@ def test_a_run_that_has_lost_its_lease_is_stopped_on_request(make_station, dispa
 
 
 @pytest.mark.parametrize("dispatch", ["direct"])
+def test_a_run_is_stopped_while_the_broker_is_away(make_station, dispatch):
+    """Celery's loop stands still then; the run ends all the same, and once more after it."""
+    with Server() as broker:
+        station = make_station(dispatch, broker=broker, on_lease_lost="terminate", heartbeat=0.2)
+        item_id = station.running("hold_and_tell")
+        broker.stop()
+        station.worker.wait_for_log("Cannot connect")
+        (lease,) = station.inspector.leases()
+        assert station.vtrr.engine.release(item_id, lease.token).held
+        stopped = "stopped by SystemExit"
+        eventually(lambda: stopped in station.events(item_id), 10, "the end of the first run")
+        assert not broker.is_running()
+        broker.start()
+        assert station.timeouts(item_id, 2) == RELEASED
+        station.check_slots()
+
+
+@pytest.mark.parametrize("dispatch", ["direct"])
 def test_a_run_that_asked_for_a_retry_goes_on(make_station, dispatch):
     """It gave its lease up itself: that is no lost lease, and nobody stops it."""
     station = make_station(dispatch, on_lease_lost="terminate", heartbeat=0.05)

@@ -6,7 +6,9 @@ import pytest
 
 from tests.clock import START_MS, set_clock
 from tests.queues import audited_engine, drain, items
+from vtrr_queue.engine.serving import MOST_LEASES, MOST_RENEWED
 from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
+from vtrr_queue.inspector import Inspector
 from vtrr_queue.model import Lease, Reclaimed, Settled, TriggerBudget, Wake
 
 LEASE_MS = 1000
@@ -89,6 +91,30 @@ def test_renewing_moves_the_expiry(engine, clock):
     assert len(engine.lease().items) == 1
     with pytest.raises(LeaseLost, match="the lease of item 'a1' is no longer held"):
         engine.renew("a1", lease.token)
+
+
+def test_many_leases_are_renewed_in_calls_of_five_hundred(engine, clock):
+    """Each is renewed, and one that is gone is reported, at whichever end of a call it stands."""
+    total, gone_at = 2 * MOST_RENEWED + 1, {0, MOST_RENEWED - 1, MOST_RENEWED, 2 * MOST_RENEWED}
+    engine.enqueue("A", items(*(f"a{number}" for number in range(total))))
+    leases = []
+    while leased := engine.lease(count=MOST_LEASES).items:
+        leases += leased
+    gone = {leases[at].token for at in gone_at}
+    assert all(engine.ack(x.item_id, x.token).held for x in leases if x.token in gone)
+    clock.advance(400)
+    before = engine.client.calls
+    assert engine.renew_many([(x.item_id, x.token) for x in leases]) == gone
+    assert engine.client.calls - before == 3
+    held = Inspector(engine).leases(limit=total)
+    assert {x.token for x in held} == {x.token for x in leases} - gone
+    assert {x.expires_at_ms for x in held} == {START_MS + 400 + LEASE_MS}
+
+
+def test_nothing_to_renew_is_no_call(engine):
+    before = engine.client.calls
+    assert engine.renew_many([]) == set()
+    assert engine.client.calls == before
 
 
 def test_a_slow_worker_can_not_touch_the_newer_lease(engine, clock):
