@@ -72,8 +72,8 @@ def follower(primary):
 def replicated():
     """A primary with a replica that follows it."""
     with (
-        Server() as primary,
-        Server("valkey", "--replicaof", f"127.0.0.1 {primary.port}") as second,
+        Server("valkey", "--repl-diskless-sync-delay", "0") as primary,
+        follower(primary) as second,
     ):
         with second.client() as client:
             eventually(lambda: client.info("replication")["master_link_status"] == "up", 20, "link")

@@ -43,7 +43,7 @@ def test_every_fifth_reply_is_lost(server, redis_client, proxy, monkeypatch):
 @pytest.mark.slow
 def test_replies_come_after_the_timeout(server, redis_client, proxy):
     """500 items, and every 25th reply later than the client waits."""
-    proxy.stall_replies(0.5, every=25)
+    proxy.stall_replies(0.25, every=25)
     with type(redis_client).from_url(proxy.url()) as proxied:
-        check(redis_client, proxied, 500, 2, socket_timeout=0.3)
+        check(redis_client, proxied, 500, 2, socket_timeout=0.15)
     assert proxy.stalled > 25
