@@ -4,34 +4,22 @@ Invariants: nothing else of a script differs from what is shipped; the key lies 
 queue.
 """
 
-import hashlib
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 
 import pytest
 
-from vtrr_queue.scripting import load
+from vtrr_queue.scripting import load_with_clock
 
 KEY = "vtrr-test:now"
 START_MS = 1_700_000_000_000
 LEASE_MS = 60_000
 
-_REAL = files("vtrr_queue.scripts").joinpath("lib", "now_ms.lua").read_text().split("\n", 1)[1]
-_FAKE = f"""local function now_ms()
-  return tonumber(redis.call("GET", "{KEY}"))
-end
-"""
 
-
-@cache
 def load_with_set_clock(name, full=True):
     """Compose a script whose `now_ms` reads the key."""
-    script = load(name, full)
-    text = script.text.replace(_REAL, _FAKE)
-    assert "TIME" not in text.replace("CURRENT_VIRTUAL_TIME", "").replace("VIRTUAL_TIME", "")
-    return replace(script, text=text, sha=hashlib.sha1(text.encode()).hexdigest())
+    script = load_with_clock(name, full, KEY)
+    assert "TIME" not in script.text.replace("CURRENT_VIRTUAL_TIME", "").replace("VIRTUAL_TIME", "")
+    return script
 
 
 class Clock:

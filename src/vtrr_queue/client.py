@@ -31,7 +31,7 @@ from redis.exceptions import (
 
 from vtrr_queue.errors import Refused, ReplyMismatch, Unavailable
 from vtrr_queue.pool import private_pool
-from vtrr_queue.scripting import load
+from vtrr_queue.scripting import load, load_with_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,6 +103,7 @@ class ScriptClient:
         mask_signals: Hold back SIGTERM and SIGUSR1 during a call; set in pool children, where
             Celery's soft limit would otherwise break a read in the middle.
         calls: Script calls made so far in this process.
+        clock_key: Key whose value scripts take for the time, in a simulation.
     """
 
     def __init__(self, client: object, keys: Sequence[str], socket_timeout: float) -> None:
@@ -113,6 +114,7 @@ class ScriptClient:
         self._keys = tuple(keys)
         self._loaded: set[str] = set()
         self._full = False
+        self.clock_key = ""
         self._clock = (0, 0.0)
 
     def server_now_ms(self) -> int:
@@ -326,6 +328,8 @@ class ScriptClient:
         self, name: str, arguments: Sequence[Any], *, by_hash: bool = False
     ) -> tuple[Any, ...]:
         script = load(name, self._full)
+        if self.clock_key:
+            script = load_with_clock(name, self._full, self.clock_key)
         way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
         return (*way, script.keys, *self._keys[: script.keys], *arguments)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
@@ -134,6 +134,22 @@ def load(name: str, full: bool = True) -> Script:  # noqa: FBT001, FBT002 - it i
     text = "\n".join([f"-- vtrr-queue {name}", *lines, *parts[1:], *given, parts[0]]) + "\n"
     sha = hashlib.sha1(text.encode()).hexdigest()  # noqa: S324
     return Script(name, header, text, sha, len(SCRIPT_KEYS) if full else PLAIN_KEYS)
+
+
+@cache
+def load_with_clock(name: str, full: bool, key: str) -> Script:  # noqa: FBT001 - as for `load`
+    """A script that reads a key where others ask for the time, for simulations and tests.
+
+    Args:
+        name: The verb.
+        full: As for :func:`load`.
+        key: String with the time, ms.
+    """
+    script = load(name, full)
+    clock = f'local function now_ms()\n  return tonumber(redis.call("GET", "{key}"))\nend'
+    text = script.text.replace(_body(_read("lib/now_ms")), clock)
+    sha = hashlib.sha1(text.encode()).hexdigest()  # noqa: S324
+    return replace(script, text=text, sha=sha)
 
 
 def compose_all() -> dict[str, str]:
