@@ -1,11 +1,9 @@
-"""What gives a simulated pool its next item: first in, first out, the reference, the real scripts."""
+"""What gives a simulated pool its next item: a plain queue, the reference, the real scripts."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
-
-import redis
 
 from vtrr_queue.engine import Engine
 from vtrr_queue.model import NewItem
@@ -14,6 +12,8 @@ from vtrr_queue.reference import ReferenceScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import redis
 
     from vtrr_queue.client import Call
 
