@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vtrr_queue.keys import SCHEDULING_KEYS, SCHEMA
+from vtrr_queue.keys import SCHEDULING_KEYS, SCHEMA, is_our_layout
 from vtrr_queue.model import PRIORITY_DEFAULT
 from vtrr_queue.policy import Policy, read_policy
 from vtrr_queue.records import HeldLease, read_held_lease, read_priority, read_record
@@ -251,7 +251,7 @@ def _holes(stored: Stored) -> Iterator[str]:
 
 def _rest(stored: Stored) -> Iterator[str]:
     if stored.records:
-        if stored.schema.rstrip("clpr") != SCHEMA:
+        if not is_our_layout(stored.schema):
             yield f"I11: items are kept under layout {stored.schema!r}, not {SCHEMA!r}"
     elif stored.present:
         yield f"I11: nothing waits or runs, and there is {', '.join(stored.present)}"

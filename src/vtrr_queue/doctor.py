@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from vtrr_queue.keys import SCHEMA
+from vtrr_queue.keys import SCHEMA, is_our_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -245,7 +245,7 @@ def _clock(seen: Seen) -> Iterator[Finding]:
 
 
 def _schema(seen: Seen) -> Iterator[Finding]:
-    if seen.keys_without_schema or seen.schema not in {"", SCHEMA}:
+    if seen.keys_without_schema or (seen.schema and not is_our_layout(seen.schema)):
         found = seen.schema or "none (release 0.2, or another program)"
         yield Finding(
             "schema", "error",

@@ -13,6 +13,15 @@ from vtrr_queue.model import PRIORITY_DEFAULT
 SCHEMA = "3"
 """Layout number kept in the ``schema`` key while a queue holds anything."""
 
+OPTIONS = "clpr"
+"""Letters after the number while a queue uses cancels, priority levels, policies, run time."""
+
+
+def is_our_layout(schema: str) -> bool:
+    """Whether a queue with this text in its ``schema`` key is laid out as this release does it."""
+    return schema.rstrip(OPTIONS) == SCHEMA
+
+
 SCRIPT_KEYS = (
     "queue",
     "current_virtual_time",

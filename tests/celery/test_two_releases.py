@@ -95,3 +95,14 @@ def test_both_releases_drain_one_queue_without_loss(stage, release_before):
     assert all(letters[item_id].exception == "ValueError('as told')" for item_id in failed)
     assert failed <= {f"{prefix}{n}" for prefix in ("new", "old") for n in range(4, ITEMS, 5)}
     assert stage.app.vtrr.dead.drop_all() == len(letters)
+
+
+def test_the_release_before_refuses_a_queue_whose_policies_it_does_not_know(stage, release_before):
+    """It changes nothing; when the policies are gone it works on the queue again."""
+    stage.app.vtrr.set_partition("this", cap=1)
+    with pytest.raises(subprocess.CalledProcessError):
+        enqueue_as_before(stage, release_before, "old", 1)
+    assert not stage.redis.exists("vtrr:releases:task")
+    stage.app.vtrr.clear_partition("this")
+    enqueue_as_before(stage, release_before, "old", 1)
+    assert stage.redis.hlen("vtrr:releases:task") == 1

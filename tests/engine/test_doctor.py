@@ -139,6 +139,7 @@ def test_keys_of_this_layout_are_right(kind):
     with Server(kind, *HEALTHY) as server, server.client() as client:
         engine = Engine(client, "q")
         engine.enqueue("p", [NewItem("i", b"x")])
+        engine.set_policy("p", cap=1)
         engine.client.close()
         assert findings(server) == {}
 

@@ -13,7 +13,7 @@ import redis
 from redis.exceptions import RedisError
 
 from vtrr_queue.errors import VTRRError
-from vtrr_queue.keys import SCHEMA
+from vtrr_queue.keys import SCHEMA, is_our_layout
 from vtrr_queue.migrate.conversion import BATCH, Migration, Tally
 from vtrr_queue.migrate.old_layout import MIGRATING
 
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _migrate(migration: Migration, *, dry_run: bool) -> int:
     found = migration.look()
     prefix = migration.keys.live.prefix
-    if found.schema == SCHEMA:
+    if is_our_layout(found.schema):
         _say(f"{prefix}* has layout {SCHEMA} already: nothing to convert")
         return DONE
     if not found.schema and not found.live:

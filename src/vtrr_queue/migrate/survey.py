@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.errors import VTRRError
-from vtrr_queue.keys import SCHEMA
+from vtrr_queue.keys import SCHEMA, is_our_layout
 from vtrr_queue.migrate.old_layout import (
     BUILT,
     MIGRATING,
@@ -156,7 +156,7 @@ def check_types(client: Client, prefix: str, expected: Mapping[str, str]) -> Non
 
 
 def _reason_to_refuse(found: Found, live: Mapping[str, str], keys: MigrationKeys) -> str:
-    if found.schema == SCHEMA:
+    if is_our_layout(found.schema):
         return _reason_of_mixture(live)
     if found.schema not in {"", MIGRATING}:
         return f"they have layout {found.schema!r}, which is not that of release 0.2"
