@@ -9,6 +9,7 @@ from pathlib import Path
 
 import redis
 
+from benchmarks.fairness import control_costs, life_costs
 from benchmarks.producer import producer_rates
 from benchmarks.servercost import memory_per_item, script_costs
 from tests.servers import Server, wanted_kinds
@@ -41,6 +42,9 @@ def _measure(client: redis.Redis, url: str, options: argparse.Namespace) -> dict
     found = {"bytes a waiting item": memory_per_item(client, options.items)}
     costs = script_costs(client, options.items, options.partitions, options.rounds)
     found |= {f"us {name}": value for name, value in costs.items()}
+    lives = life_costs(client, options.rounds)
+    found |= {f"us/life {name}": value for name, value in lives.items()}
+    found |= {f"us {name}": value for name, value in control_costs(client, options.rounds).items()}
     rates = producer_rates(url, options.rounds)
     found |= {f"items/s {name}": value for name, value in rates.items()}
     return found
@@ -55,9 +59,11 @@ def _print(name: str, found: dict[str, float], options: argparse.Namespace) -> N
         note = ""
         if unit == "us":
             note = f"{value / floor:6.1f} x a trivial EVALSHA"
+        elif unit == "us/life":
+            note = f"{value / found['us/life nothing optional']:6.2f} x the life without"
         elif unit == "items/s":
             note = f"{value / peer:6.1f} x apply_async"
-        print(f"  {what:32} {value:12,.1f} {unit:8} {note}")
+        print(f"  {what:44} {value:12,.1f} {unit:8} {note}")
 
 
 if __name__ == "__main__":
