@@ -10,6 +10,7 @@ import time
 import redis
 from celery import Celery, Task
 from celery.exceptions import Ignore, Reject
+from impatience import ImpatientAMQP
 from traces import Traces
 
 from vtrr_queue import LeaseLost, VTRRQueue
@@ -17,7 +18,7 @@ from vtrr_queue import LeaseLost, VTRRQueue
 STATE = os.environ["STATE_URL"]
 LEASE_SECONDS = float(os.environ["LEASE_SECONDS"])
 
-app = Celery("fates", broker=os.environ["BROKER_URL"], backend=f"{STATE}/1")
+app = Celery("fates", broker=os.environ["BROKER_URL"], backend=f"{STATE}/1", amqp=ImpatientAMQP)
 app.conf.broker_connection_retry_on_startup = True
 traces = Traces(f"{STATE}/2")
 vtrr = VTRRQueue(

@@ -9,13 +9,14 @@ import time
 
 import redis
 from celery import Celery
+from impatience import ImpatientAMQP
 from traces import Traces
 
 from vtrr_queue import VTRRQueue
 
 STATE = os.environ["STATE_URL"]
 
-app = Celery("steps", broker=os.environ["BROKER_URL"], backend=f"{STATE}/1")
+app = Celery("steps", broker=os.environ["BROKER_URL"], backend=f"{STATE}/1", amqp=ImpatientAMQP)
 app.conf.broker_connection_retry_on_startup = True
 app.conf.update(json.loads(os.environ.get("CONF", "{}")))
 state = redis.Redis.from_url(f"{STATE}/0")

@@ -25,10 +25,8 @@ FATES = {
     ("prefork", "group"): RELEASED,  # the child dies, the main process waits for it
     ("threads", "warm"): ACKED,
     ("threads", "cold"): RELEASED if OLD else ACKED,
-    ("threads", "group"): ACKED,
     ("solo", "warm"): ACKED,
     ("solo", "cold"): ACKED if OLD else RELEASED,  # NotImplementedError in the body
-    ("solo", "group"): ACKED,
 }
 
 
@@ -40,9 +38,20 @@ def station(request, tmp_path_factory):
         yield opened
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", ["warm", "cold"])
 def test_a_shutdown(station, ending):
     """What runs is acked or back before the worker is gone; what comes meanwhile waits."""
+    check_shutdown(station, ending)
+
+
+@pytest.mark.parametrize("station", STATIONS[:2], ids="-".join, indirect=True, scope="module")
+def test_a_shutdown_of_the_whole_group(station):
+    """As systemd does it; a worker of another pool is its whole group."""
+    check_shutdown(station, "group")
+
+
+def check_shutdown(station, ending):
+    """End the worker while an item runs; the next worker runs what is left."""
     worker = station.worker
     item_id = station.running("hold")
     ENDINGS[ending](worker)
