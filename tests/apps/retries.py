@@ -6,13 +6,14 @@ import signal
 import celery
 import redis
 from celery import Celery
+from impatience import ImpatientAMQP
 from traces import Traces
 
 from vtrr_queue import VTRRQueue
 
 STATE = os.environ["STATE_URL"]
 
-app = Celery("retries", broker=os.environ["BROKER_URL"], backend=f"{STATE}/1")
+app = Celery("retries", broker=os.environ["BROKER_URL"], backend=f"{STATE}/1", amqp=ImpatientAMQP)
 app.conf.broker_connection_retry_on_startup = True
 state = redis.Redis.from_url(f"{STATE}/0")
 traces = Traces(f"{STATE}/2")

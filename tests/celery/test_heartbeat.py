@@ -253,13 +253,13 @@ def test_a_hung_run_is_renewed_up_to_max_runtime(make_station, dispatch):
 
 def test_a_dead_worker_is_noticed_within_its_lease(make_station, dispatch):
     """By another one that is idle, without Beat and without any other work."""
-    station = make_station(dispatch, lease_seconds=2.0)
+    station = make_station(dispatch)
     first = station.worker
     item_id = station.running("hold")
     station.one_more_worker()
-    station.let_pass(2.5)  # so that the lease that ends is a renewed one
+    station.let_pass(1.3)  # so that the lease that ends is a renewed one
     os.kill(first.pid, SIGKILL)
     killed = time.time()
     runs = station.wait_runs_of(item_id, 2)
-    assert runs[1]["at"] - killed < 2 + 6
+    assert runs[1]["at"] - killed < 1 + 6
     assert station.timeouts(item_id, 2) == TIMED_OUT

@@ -11,21 +11,21 @@ from tests.stage import Stage
 from tests.waiting import eventually
 from vtrr_queue.payload import decode
 
-SECONDS = 10.0
 ITEMS = 4
+RUNS = [("trigger", 6.0), pytest.param("direct", 10.0, marks=pytest.mark.chaos)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dispatch", ["trigger", pytest.param("direct", marks=pytest.mark.chaos)])
-def test_soft_limits_at_random_moments(tmp_path, dispatch):
+@pytest.mark.parametrize(("dispatch", "seconds"), RUNS)
+def test_soft_limits_at_random_moments(tmp_path, dispatch, seconds):
     """The function's own client is the one the queue was made with; retries are in play."""
     chance = random.Random(4)
     with Stage("interrupted", tmp_path, dispatch=dispatch) as stage:
         worker = stage.start_worker(queues=["interrupted"], concurrency=ITEMS)
-        ids = stage.app.act.queue("p", [{"id": f"i{n}", "args": [SECONDS]} for n in range(ITEMS)])
+        ids = stage.app.act.queue("p", [{"id": f"i{n}", "args": [seconds]} for n in range(ITEMS)])
         stage.wait_runs(ITEMS)
         connected = ours(stage)
-        until, signals = time.monotonic() + SECONDS - 1, 0
+        until, signals = time.monotonic() + seconds - 1, 0
         while time.monotonic() < until:
             os.kill(chance.choice(worker.children()), SIGUSR1)
             signals += 1
