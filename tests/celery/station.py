@@ -66,11 +66,12 @@ class Station(Stage):
         self.holding: list[str] = []
         self.ids = itertools.count(1)
 
-    def one_more_worker(self, *args: str) -> Worker:
+    def one_more_worker(self, *args: str, ready: bool = True) -> Worker:
         """Start a worker, whether there is another or not; with more arguments if need be."""
         return self.start_worker(
-            queues=["fates", "celery"], pool=self.pool, concurrency=self.concurrency, args=args
-        )
+            queues=["fates", "celery"], pool=self.pool, concurrency=self.concurrency, args=args,
+            ready=ready,
+        )  # fmt: skip
 
     @property
     def worker(self) -> Worker:

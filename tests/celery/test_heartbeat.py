@@ -26,10 +26,10 @@ def make_station(tmp_path):
     """Make stations with a heartbeat, which end with the test."""
     with ExitStack() as stack:
 
-        def make(dispatch, **options):
+        def make(dispatch, *, ready=True, **options):
             options = {"heartbeat": True, "lease_seconds": 1.0} | options
             station = stack.enter_context(Station(tmp_path, dispatch, **options))
-            station.one_more_worker()
+            station.one_more_worker(ready=ready)
             return station
 
         yield make
@@ -55,8 +55,9 @@ def watched_events(app):
 
 def test_an_item_of_ten_leases_runs_once_in_every_pool(make_station):
     """Another worker is there that would take what expires."""
-    stations = [make_station(dispatch, pool=pool) for pool, dispatch in POOLS]
+    stations = [make_station(dispatch, ready=False, pool=pool) for pool, dispatch in POOLS]
     for station in stations:
+        station.worker.wait_ready()
         station.items = [station.queue("linger") for _ in range(station.concurrency)]
     for station in stations:
         for item_id in station.items:
