@@ -335,7 +335,7 @@ class ScriptClient:
 
     def _must_repeat(self, reply: Any) -> bool:
         """Whether a script did not run: unknown to the server, or without the parts it needs."""
-        if isinstance(reply, list) and reply[0] == b"schema" and reply[2] == b"options":
+        if isinstance(reply, list) and reply[:1] == [b"schema"] and reply[2:] == [b"options"]:
             self._loaded.clear()
             self._full = True
             return True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BROKER_SECONDS = 2.0
 """Longest wait for the broker, s."""
 
-REPLY_SECONDS = 1.0
+REPLY_SECONDS = 1.3
 """How long workers are waited for, s."""
 
 VISIBILITY_SECONDS = {"redis": 3600.0, "sqs": 1800.0}

@@ -98,9 +98,9 @@ def check_integer(argument: str, value: object, least: int, most: int) -> int:
     return value
 
 
-def check_weight(argument: str, value: object) -> float | None:
-    """A weight, or None for the usual one."""
-    return None if value is None else check_number(argument, value, WEIGHT_MIN, WEIGHT_MAX)
+def check_weight(argument: str, value: object) -> float:
+    """A weight."""
+    return check_number(argument, value, WEIGHT_MIN, WEIGHT_MAX)
 
 
 def check_priority(argument: str, value: object) -> int:
@@ -190,8 +190,9 @@ def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> Ne
             raise ArgumentError(f"{name}[{key!r}]", entry[key], f"left out: allowed are {allowed}")
     args = check_args(f"{name}['args']", entry.get("args", ()))
     kwargs = check_kwargs(f"{name}['kwargs']", entry.get("kwargs", {}))
-    weight = check_weight(f"{name}['weight']", entry.get("weight"))
-    priority = check_priority(f"{name}['priority']", entry.get("priority"))
+    weight = check_weight(f"{name}['weight']", entry["weight"]) if "weight" in entry else None
+    level = entry.get("priority", PRIORITY_DEFAULT)
+    priority = check_integer(f"{name}['priority']", level, 0, PRIORITY_MAX)
     item_id = str(uuid.uuid4())
     if "id" in entry:
         item_id = check_text(f"{name}['id']", entry["id"], ID_MAX)

@@ -143,7 +143,7 @@ class FairTask:
                  headers: dict[str, Any], options: dict[str, Any]) -> str:  # fmt: skip
         task: Any = self
         partition = check_text("partition_key", options.get("partition_key"), PARTITION_MAX)
-        weight = check_weight("weight", options.get("weight"))
+        weight = check_weight("weight", options["weight"]) if "weight" in options else None
         priority = check_priority("priority", options.get("priority"))
         item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
         body = encode(
