@@ -1,6 +1,7 @@
 """The real scripts, with a set clock, share the time of 16 workers as they should."""
 
 import random
+from xml.etree import ElementTree
 
 import pytest
 
@@ -16,6 +17,7 @@ from vtrr_queue.simulate import (
     zipf_tenants,
 )
 from vtrr_queue.simulate.__main__ import main
+from vtrr_queue.simulate.plot import shares_chart, waits_chart
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +171,17 @@ def test_the_same_seed_gives_the_same_table(server, capsys):
     assert main(arguments) == 0
     assert capsys.readouterr().out == first
     assert first.count("Jain's index over 20 tenants") == 2
+
+
+def test_charts_are_drawings_of_what_was_measured():
+    """Well-formed, with every group, order and figure; names are escaped."""
+    tenants = [Tenant("<big>", 5.0, backlog=50), Tenant("small", 1.0, rate=0.1)]
+    runs = {
+        name: simulate(order, tenants, workers=2, seconds=100)
+        for name, order in (("plain", Fifo()), ("fair & square", Fair()))
+    }
+    for chart in (waits_chart("Waits", runs), shares_chart("Shares", runs, "small")):
+        texts = [element.text for element in ElementTree.fromstring(chart).iter() if element.text]
+        assert {"plain", "fair & square"} <= set(texts)
+    texts = [e.text for e in ElementTree.fromstring(waits_chart("Waits", runs)).iter() if e.text]
+    assert {"<big>", "small", f"{percentile(runs['plain'].waits('small'), 95):.2f} s"} <= set(texts)
