@@ -1,7 +1,7 @@
 """The real scripts, with a set clock, share the time of 16 workers as they should."""
 
 import random
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -181,7 +181,7 @@ def test_charts_are_drawings_of_what_was_measured():
         for name, order in (("plain", Fifo()), ("fair & square", Fair()))
     }
     for chart in (waits_chart("Waits", runs), shares_chart("Shares", runs, "small")):
-        texts = [element.text for element in ElementTree.fromstring(chart).iter() if element.text]
+        texts = [element.text for element in ET.fromstring(chart).iter() if element.text]
         assert {"plain", "fair & square"} <= set(texts)
-    texts = [e.text for e in ElementTree.fromstring(waits_chart("Waits", runs)).iter() if e.text]
+    texts = [e.text for e in ET.fromstring(waits_chart("Waits", runs)).iter() if e.text]
     assert {"<big>", "small", f"{percentile(runs['plain'].waits('small'), 95):.2f} s"} <= set(texts)
