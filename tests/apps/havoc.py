@@ -24,13 +24,16 @@ app.conf.broker_connection_retry_on_startup = True
 app.conf.task_ignore_result = True
 app.conf.worker_cancel_long_running_tasks_on_connection_loss = False
 
+LIMITS = {"trigger": {}, "direct": {"default_cap": 1, "max_in_flight": 8, "charge": "runtime"}}
+"""Settings of the two queues; one of them uses nothing optional."""
+
 
 def make(dispatch):
     """A queue of one way of dispatch, with a short lease and a heartbeat."""
     return VTRRQueue(
         redis.Redis.from_url(os.environ["STATE_URL"]), app, name=dispatch,
         celery_queue=f"havoc-{dispatch}", dispatch=dispatch, lease_seconds=LEASE_SECONDS,
-        heartbeat=True, trigger_timeout=5, socket_timeout=1,
+        heartbeat=True, trigger_timeout=5, socket_timeout=1, **LIMITS[dispatch],
     )  # fmt: skip
 
 

@@ -93,12 +93,29 @@ def most_held(folder: Path, queues: Iterable[str]) -> dict[str, int]:
     return most
 
 
+def most_running(folder: Path, queue: str) -> tuple[int, int]:
+    """Most leases of one partition at once, and of the whole queue."""
+    held: dict[str, str] = {}
+    partition, total = 0, 0
+    for _, batch in transactions(folder):
+        written = _Written(batch, f"vtrr:{queue}:")
+        for token in written.deleted("lease"):
+            held.pop(token, None)
+        leased = written.leased()
+        held.update((lease.token, lease.partition) for lease in leased)
+        if leased:
+            partition = max(partition, *Counter(held.values()).values())
+            total = max(total, len(held))
+    return partition, total
+
+
 @dataclass(frozen=True)
 class _Lease:
     """A lease record as it was written, see `scripts/lib/hold_lease.lua`."""
 
     token: str
     item_id: str
+    partition: str
     holder: str
     expires_ms: int
 
@@ -135,10 +152,9 @@ class _Written:
             if (call, on) == ("HSET", "lease"):
                 _, _, expiry, first, second, text = rest[1].split(b" ", 5)
                 middle = int(first)
-                item_id, holder = text[:middle], text[middle + int(second) :]
-                leases.append(
-                    _Lease(rest[0].decode(), item_id.decode(), holder.decode(), int(expiry))
-                )
+                last = middle + int(second)
+                words = (rest[0], text[:middle], text[middle:last], text[last:])
+                leases.append(_Lease(*(word.decode() for word in words), int(expiry)))
         return leases
 
 

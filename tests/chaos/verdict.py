@@ -30,6 +30,7 @@ class Verdict:
     def __init__(self, scene, slots):
         self.scene, self.slots = scene, slots
         self.found = {name: aof.lives(scene.state.folder, name) for name in scene.app.queues}
+        self.most_running = aof.most_running(scene.state.folder, "direct")
         self.most_held = aof.most_held(scene.state.folder, scene.app.queues)
         self.lines = [line for worker in scene.all_workers for line in worker.log().splitlines()]
         self.ledger = {
@@ -46,6 +47,9 @@ class Verdict:
         """Every promise, for each item."""
         crowded = {name: most for name, most in self.most_held.items() if most > self.slots}
         assert not crowded, f"workers with more leases than slots: {crowded}"
+        limits = self.scene.app.LIMITS["direct"]
+        assert self.most_running[0] <= limits["default_cap"], self.most_running
+        assert self.most_running[1] <= limits["max_in_flight"], self.most_running
         for name, items in self.found.items():
             lost = self.scene.acknowledged[name] - items.keys()
             assert not lost, f"never stored: {sorted(lost)[:9]}"
@@ -122,6 +126,7 @@ class Verdict:
             "most leases of one worker, slots": f"{max(self.most_held.values())}, {self.slots}",
             "longest from a lease's end to its item's return, s": f"{max(self.late):.1f}",
             "drained after healing, s": f"{scene.healed_after:.1f}",
+            "most of a capped partition, of its queue": "{}, {}".format(*self.most_running),
             "replies lost, late": f"{scene.proxy.dropped}, {scene.proxy.stalled}",
             "workers started": len(scene.all_workers),
         }
