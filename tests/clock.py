@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from vtrr_queue.keys import OPTIONS
 from vtrr_queue.scripting import load_with_clock
 
 KEY = "vtrr-test:now"
@@ -15,9 +16,9 @@ START_MS = 1_700_000_000_000
 LEASE_MS = 60_000
 
 
-def load_with_set_clock(name, full=True):
+def load_with_set_clock(name, options=OPTIONS):
     """Compose a script whose `now_ms` reads the key."""
-    script = load_with_clock(name, full, KEY)
+    script = load_with_clock(name, options, KEY)
     assert "TIME" not in script.text.replace("CURRENT_VIRTUAL_TIME", "").replace("VIRTUAL_TIME", "")
     return script
 

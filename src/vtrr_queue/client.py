@@ -113,7 +113,7 @@ class ScriptClient:
         self.calls = 0
         self._keys = tuple(keys)
         self._loaded: set[str] = set()
-        self._full = False
+        self._options = ""
         self.clock_key = ""
         self._clock = (0, 0.0)
 
@@ -327,17 +327,18 @@ class ScriptClient:
     def _command(
         self, name: str, arguments: Sequence[Any], *, by_hash: bool = False
     ) -> tuple[Any, ...]:
-        script = load(name, self._full)
+        script = load(name, self._options)
         if self.clock_key:
-            script = load_with_clock(name, self._full, self.clock_key)
+            script = load_with_clock(name, self._options, self.clock_key)
         way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
         return (*way, script.keys, *self._keys[: script.keys], *arguments)
 
     def _must_repeat(self, reply: Any) -> bool:
         """Whether a script did not run: unknown to the server, or without the parts it needs."""
-        if isinstance(reply, list) and reply[:1] == [b"schema"] and reply[2:] == [b"options"]:
+        is_whole = isinstance(reply, list) and len(reply) >= SHORTEST_REPLY
+        if is_whole and reply[0] == b"schema" and reply[2].startswith(b"options "):
             self._loaded.clear()
-            self._full = True
+            self._options = "".join(sorted({*self._options, *reply[2].decode()[8:]}))
             return True
         return isinstance(reply, NoScriptError)
 

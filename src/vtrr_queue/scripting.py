@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
-from vtrr_queue.keys import PLAIN_KEYS, SCHEMA, SCRIPT_KEYS
+from vtrr_queue.keys import OPTIONS, PLAIN_KEYS, SCHEMA, SCRIPT_KEYS
 from vtrr_queue.model import (
     ESTIMATE_STEP,
     FIRST_CHARGE_MS,
@@ -44,7 +44,6 @@ CONSTANTS = {
 """Names a script may use without declaring them; each is composed in only where used."""
 
 _TAG = re.compile(r"^-- @(\w+)\s*(.*)$")
-_TESTS = re.compile(r"\buses\.[clpr]\b|\bnext\(uses\)")
 _ARGUMENT = {"str": "ARGV[{}]", "int": "tonumber(ARGV[{}])"}
 
 
@@ -58,7 +57,7 @@ class Header:
         arguments: (name, type, description) in the order of ARGV.
         rest: Name of the variable that holds the index of the first repeated argument.
         includes: Library functions it calls.
-        optional: It serves optional features only; a script of this kind is always full.
+        optional: Letters of the features it serves only; a script of this kind has all parts.
         returns: Replies, alternatives separated by ``|``.
         cost: Complexity.
     """
@@ -68,7 +67,7 @@ class Header:
     arguments: tuple[tuple[str, str, str], ...]
     rest: str
     includes: tuple[str, ...]
-    optional: bool
+    optional: str
     returns: str
     cost: str
 
@@ -99,53 +98,57 @@ def script_names() -> tuple[str, ...]:
 
 
 @cache
-def load(name: str, full: bool = True) -> Script:  # noqa: FBT001, FBT002 - it is a part of the name
+def load(name: str, options: str = OPTIONS) -> Script:
     """Compose a script.
 
     Args:
         name: The verb, such as ``"lease"``.
-        full: With the functions for optional features. Without them a script is shorter, as a
-            server builds all functions of a script at each call; it gets the keys up to
-            :data:`~vtrr_queue.keys.PLAIN_KEYS` only, and asks for the full one by the reply
-            ``{"schema", echo, "options"}`` when the queue uses such a feature.
+        options: Letters of :data:`~vtrr_queue.keys.OPTIONS`, sorted: it has the parts for these
+            features. A server builds all functions of a script at each call, so it is the cheaper
+            the fewer it has. With none it gets the keys up to
+            :data:`~vtrr_queue.keys.PLAIN_KEYS`. When the queue uses a feature that it has no part
+            for, it does nothing and replies ``{"schema", echo, "options <letters>"}``.
 
     Raises:
         ValueError: The includes form a cycle, or a header names an unknown key or type.
     """
     source = _read(name)
     header = parse_header(source)
-    full = full or header.optional
-    included = _ordered(name, header.includes, full=full)
+    options = OPTIONS if header.optional else options
+    included = _ordered(name, header.includes, options=options)
     parts = [_body(source), *(_body(_read(f"lib/{lib}")) for lib in included)]
     keys = set(header.keys)
     for lib in included:
         keys |= set(parse_header(_read(f"lib/{lib}")).keys)
     lines = [f"local {key.upper()} = KEYS[{SCRIPT_KEYS.index(key) + 1}]"
              for key in SCRIPT_KEYS if key in keys]  # fmt: skip
-    constants = {**CONSTANTS, "FULL": str(full).lower()}
+    constants = {**CONSTANTS, "OPTIONS": f'"{options}"'}
     lines += [f"local {constant} = {value}" for constant, value in constants.items()
               if any(re.search(rf"\b{constant}\b", part) for part in parts)]  # fmt: skip
-    if not full:  # nothing behind such a test is reached, nor does it cost an upvalue
-        parts = [_TESTS.sub("false", part) for part in parts]
+    # Nothing behind a test of what is left out is reached, nor does it cost an upvalue.
+    for letter in set(OPTIONS) - set(options):
+        parts = [re.sub(rf"\buses\.{letter}\b", "false", part) for part in parts]
+    if not options:
+        parts = [part.replace("next(uses)", "false") for part in parts]
     given = [f"local {argument} = {_ARGUMENT[kind].format(at)}"
              for at, (argument, kind, _) in enumerate(header.arguments, start=1)]  # fmt: skip
     if header.rest:
         given.append(f"local {header.rest} = {len(header.arguments) + 1}")
     text = "\n".join([f"-- vtrr-queue {name}", *lines, *parts[1:], *given, parts[0]]) + "\n"
     sha = hashlib.sha1(text.encode()).hexdigest()  # noqa: S324
-    return Script(name, header, text, sha, len(SCRIPT_KEYS) if full else PLAIN_KEYS)
+    return Script(name, header, text, sha, len(SCRIPT_KEYS) if options else PLAIN_KEYS)
 
 
 @cache
-def load_with_clock(name: str, full: bool, key: str) -> Script:  # noqa: FBT001 - as for `load`
+def load_with_clock(name: str, options: str, key: str) -> Script:
     """A script that reads a key where others ask for the time, for simulations and tests.
 
     Args:
         name: The verb.
-        full: As for :func:`load`.
+        options: As for :func:`load`.
         key: String with the time, ms.
     """
-    script = load(name, full)
+    script = load(name, options)
     clock = f'local function now_ms()\n  return tonumber(redis.call("GET", "{key}"))\nend'
     text = script.text.replace(_body(_read("lib/now_ms")), clock)
     sha = hashlib.sha1(text.encode()).hexdigest()  # noqa: S324
@@ -184,14 +187,14 @@ def parse_header(source: str) -> Header:
         arguments=tuple(arguments),
         rest=tags["rest"][0].split()[0] if "rest" in tags else "",
         includes=tuple(tags.get("include", ())),
-        optional="optional" in tags,
+        optional=" ".join(tags.get("optional", ())),
         returns=" ".join(tags.get("return", ())),
         cost=" ".join(tags.get("cost", ())),
     )
 
 
 def _ordered(
-    name: str, includes: tuple[str, ...], path: tuple[str, ...] = (), *, full: bool
+    name: str, includes: tuple[str, ...], path: tuple[str, ...] = (), *, options: str
 ) -> list[str]:
     ordered: list[str] = []
     for lib in includes:
@@ -199,9 +202,9 @@ def _ordered(
             message = f"include cycle in {name}: {' -> '.join((*path, lib))}"
             raise ValueError(message)
         header = parse_header(_read(f"lib/{lib}"))
-        if header.optional and not full:
+        if header.optional and not set(header.optional) & set(options):
             continue
-        for entry in (*_ordered(name, header.includes, (*path, lib), full=full), lib):
+        for entry in (*_ordered(name, header.includes, (*path, lib), options=options), lib):
             if entry not in ordered:
                 ordered.append(entry)
     return ordered

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from vtrr_queue import scripting
-from vtrr_queue.keys import SCHEMA, SCRIPT_KEYS
+from vtrr_queue.keys import OPTIONS, PLAIN_KEYS, SCHEMA, SCRIPT_KEYS
 from vtrr_queue.scripting import compose_all, load, parse_header, script_names
 
 FOLDER = files("vtrr_queue.scripts")
@@ -79,7 +79,7 @@ def test_includes_are_what_is_called(name):
     called = {lib for lib in LIBRARY if lib != name and re.search(rf"\b{lib}\(", body)}
     assert set(included) <= called
     reached = set(included)
-    for lib in scripting._ordered(name, included, full=True):
+    for lib in scripting._ordered(name, included, options=OPTIONS):
         reached.add(lib)
     assert called <= reached
 
@@ -152,15 +152,24 @@ def test_only_the_first_comment_block_is_the_header():
     assert (header.returns, header.keys) == ("{a} | {b}", {})
 
 
+@pytest.mark.parametrize("options", ["", "p", "cl", "pr"])
 @pytest.mark.parametrize("name", script_names())
-def test_a_plain_script_leaves_out_what_serves_options_only(name):
+def test_a_script_leaves_out_what_serves_other_options_only(name, options):
     """Its functions and its keys; what calls them stands behind a test that is false."""
-    full, plain = load(name), load(name, False)
+    full, plain = load(name), load(name, options)
     if full.header.optional:
         assert plain == full
         return
-    optional = [lib for lib in LIBRARY if parse_header(SOURCES[lib]).optional]
-    assert not [lib for lib in optional if f"local function {lib}(" in plain.text]
-    assert "uses." not in plain.text
-    assert len(plain.text) <= len(full.text) + 1
-    assert plain.keys < full.keys
+    kept = set(options)
+    for lib in LIBRARY:
+        letters = set(parse_header(SOURCES[lib]).optional)
+        if letters and not letters & kept:
+            assert f"local function {lib}(" not in plain.text
+            assert f"local function {lib}(" not in load(name, "").text
+    assert set(re.findall(r"\buses\.(\w)", plain.text)) <= kept
+    assert plain.keys == (full.keys if options else PLAIN_KEYS)
+
+
+def test_letters_of_options_are_those_there_are():
+    found = {letter for source in SOURCES.values() for letter in parse_header(source).optional}
+    assert "".join(sorted(found)) == OPTIONS

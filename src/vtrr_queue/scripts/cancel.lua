@@ -16,7 +16,7 @@
 -- @include keep_schema
 -- @include rest
 -- @return {"cancelled", echo, now, 0, 0, "", (item_id, state)...} | {"schema", echo, found}
--- @optional
+-- @optional clpr
 -- @cost O(ids + leases)
 local found = check_schema()
 if found then

@@ -53,8 +53,8 @@ for at = entries, #ARGV, 4 do
     return { "weight", echo, now, 0, 0, "", ARGV[at], ARGV[at + 1] }
   end
   if string.find(ARGV[at + 1], "@", 1, true) then
-    if not FULL then
-      return { "schema", echo, "options" }
+    if not string.find(OPTIONS, "l", 1, true) then
+      return { "schema", echo, "options l" }
     end
     uses["l"] = true
   end

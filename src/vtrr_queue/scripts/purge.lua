@@ -13,7 +13,7 @@
 -- @include reconsider
 -- @include rest
 -- @return {"purged", echo, now, 0, 0, "", items that went, ids that went} | {"schema", echo, found}
--- @optional
+-- @optional clpr
 -- @cost O(most)
 local found = check_schema()
 if found then

@@ -20,7 +20,7 @@
 -- @include next_wake
 -- @include send_triggers
 -- @return {"set", echo, now, triggers, waiting, next wake} | {"policy", echo, now, 0, 0, "", field, value} | {"schema", echo, found}
--- @optional
+-- @optional clpr
 -- @cost O(log partitions); for the queue O(partitions that run)
 local found = check_schema()
 if found then

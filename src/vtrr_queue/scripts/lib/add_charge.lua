@@ -2,7 +2,7 @@
 -- @key queue zset partition -> start tag
 -- @key partition_virtual_time zset partition -> tag ahead of the clock
 -- @include clock
--- @optional
+-- @optional r
 local function add_charge(partition, amount)
   local tag = redis.call("ZSCORE", QUEUE, partition)
   if tag then

@@ -2,7 +2,7 @@
 -- A weight that was given is the expected time in seconds; the text "1" stands for none.
 -- @key estimate hash partition -> mean run time (ms), "" for all partitions
 -- @return the charge, its text for the lease
--- @optional
+-- @optional r
 local function charge_of(partition, weight, share)
   local charge = weight ~= "1" and weight * 1000
   if not charge then

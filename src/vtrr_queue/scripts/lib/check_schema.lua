@@ -1,6 +1,6 @@
 --- Refuse keys of another layout, and see which optional features this queue uses.
 -- The letters after the layout number: c cancels, l priority levels, p policies, r runtime charge.
--- A queue that uses none pays for none: its scripts leave out what is marked `@optional`.
+-- A queue pays for what it uses: its scripts leave out what is marked `@optional` for other letters.
 -- @key schema string layout number and letters
 -- @key queue zset partition -> start tag
 -- @key task hash item_id -> record
@@ -15,11 +15,11 @@ local function check_schema()
     return nil
   end
   if found then
-    if not FULL and string.find(found, "^" .. EXPECTED_SCHEMA .. "[clpr]+$") then
-      return "options" -- the caller sends the script again with the parts for them
-    end
     local letters = string.match(found, "^" .. EXPECTED_SCHEMA .. "([clpr]+)$")
     for letter in string.gmatch(letters or "", ".") do
+      if not string.find(OPTIONS, letter, 1, true) then
+        return "options " .. letters -- the caller sends the script again with the parts for them
+      end
       uses[letter] = true
     end
     return not letters and found or nil

@@ -1,6 +1,6 @@
 --- Take so many ids from the front of a list.
 -- @include set_level
--- @optional
+-- @optional cl
 local function cut(list, partition, level, count)
   redis.call("LTRIM", list, count, -1)
   if level and redis.call("EXISTS", list) == 0 then

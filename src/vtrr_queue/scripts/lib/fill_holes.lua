@@ -1,7 +1,7 @@
 --- Forget cancelled ids that have left a partition's backlogs.
 -- @key cancelled hash item_id -> partition of a waiting one, "" for a running one
 -- @key holes hash partition -> ids in its backlogs that were cancelled
--- @optional
+-- @optional c
 local function fill_holes(partition, ids)
   local count = 0
   for at = 1, #ids do

@@ -3,7 +3,7 @@
 -- @key level list waiting item ids of one priority
 -- @key levels hash partition -> priorities in use, other than the default
 -- @return its key, its priority; nil for the default one
--- @optional
+-- @optional l
 local function front(partition)
   local list = BACKLOG .. ":" .. partition
   local level = string.match(redis.call("HGET", LEVELS, partition) or "", "^%d")

@@ -2,7 +2,7 @@
 -- @key queue zset partition -> start tag
 -- @include clock
 -- @include keep_tag
--- @optional
+-- @optional clpr
 local function leave(partition)
   local tag = redis.call("ZSCORE", QUEUE, partition)
   if tag then

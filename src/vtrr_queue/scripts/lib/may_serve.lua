@@ -4,7 +4,7 @@
 -- @key parked zset partition -> wake time (ms)
 -- @include policy_of
 -- @include now_ms
--- @optional
+-- @optional p
 local function may_serve(partition)
   local policy = policy_of(partition)
   if policy.paused == 1 then

@@ -2,7 +2,7 @@
 -- Charging ahead keeps unknown run times fair (design.md, section 3).
 -- @include add_charge
 -- @include hold_lease
--- @optional
+-- @optional r
 local function outrun(token, item_id, partition, start, charge, expiry, holder, now)
   local charged, share = string.match(charge, "^([^/]+)/?(.*)$")
   local grown = tonumber(charged)

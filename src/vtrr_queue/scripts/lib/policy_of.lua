@@ -2,7 +2,7 @@
 -- A policy is a text of words in the order of FIELDS, "-" for open; a limit of 0 is none.
 -- The field "" has the defaults, and after them what the queue as a whole may do.
 -- @key policy hash partition -> policy
--- @optional
+-- @optional pr
 local FIELDS = {
   "share", "cap", "interval", "tolerance", "by", "backlog", "paused", "hold",
   "max_in_flight", "total_interval", "total_tolerance", "total_by", "charge",

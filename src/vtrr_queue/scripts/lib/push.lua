@@ -2,7 +2,7 @@
 -- @key backlog list waiting item ids
 -- @key level list waiting item ids of one priority
 -- @include set_level
--- @optional
+-- @optional l
 local function push(partition, item_id, text, position)
   local list = BACKLOG .. ":" .. partition
   local level = uses.l and string.match(text, "^[^ @]+@(%d)")

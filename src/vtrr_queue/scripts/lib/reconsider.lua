@@ -4,7 +4,7 @@
 -- @include may_serve
 -- @include enter
 -- @include leave
--- @optional
+-- @optional clpr
 local function reconsider(partition)
   redis.call("ZREM", PARKED, partition)
   if waits(partition) > 0 and (not uses.p or may_serve(partition)) then

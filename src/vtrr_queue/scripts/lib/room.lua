@@ -4,7 +4,7 @@
 -- @key rate zset partition -> theoretical arrival time (ms)
 -- @key parked zset partition -> wake time (ms)
 -- @include policy_of
--- @optional
+-- @optional p
 local function room(now)
   local queue = policy_of("")
   if queue.paused == 1 then

@@ -1,6 +1,6 @@
 --- Note that a partition has, or has no longer, something waiting at a priority.
 -- @key levels hash partition -> priorities in use, other than the default
--- @optional
+-- @optional l
 local function set_level(partition, level, on)
   local found = redis.call("HGET", LEVELS, partition) or ""
   local text = ""

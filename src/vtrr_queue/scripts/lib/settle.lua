@@ -1,7 +1,7 @@
 --- Correct the charge of a run that is over to the time it took, and learn from it.
 -- @key estimate hash partition -> mean run time (ms), "" for all partitions
 -- @include add_charge
--- @optional
+-- @optional r
 local function settle(partition, start, charge, ended, learns)
   local charged, share = string.match(charge, "^([^/]+)/?(.*)$")
   local actual = math.max(1, ended - start)

@@ -5,7 +5,7 @@
 -- @include cut
 -- @include fill_holes
 -- @return how many went
--- @optional
+-- @optional c
 local function skip_cancelled(partition)
   local list, level = BACKLOG .. ":" .. partition
   if uses.l then

@@ -1,6 +1,6 @@
 --- Count a serve against a rate: its theoretical arrival time moves on (GCRA, ITU-T I.371).
 -- @key rate zset partition -> theoretical arrival time (ms), "" for the queue
--- @optional
+-- @optional p
 local function spend(partition, interval, by, weight, now)
   if interval > 0 then
     redis.call("ZREMRANGEBYSCORE", RATE, "-inf", now)

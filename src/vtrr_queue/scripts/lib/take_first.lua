@@ -5,7 +5,7 @@
 -- @include cut
 -- @include skip_cancelled
 -- @return item_id, record; nil when the front held what is no item any more
--- @optional
+-- @optional cl
 local function take_first(partition)
   local list, level = BACKLOG .. ":" .. partition
   if uses.l then

@@ -5,7 +5,7 @@
 -- @include waits
 -- @include enter
 -- @return how many were woken
--- @optional
+-- @optional p
 local function unpark(now, limit)
   local due = redis.call("ZRANGEBYSCORE", PARKED, "-inf", now, "LIMIT", 0, limit)
   for _, partition in ipairs(due) do

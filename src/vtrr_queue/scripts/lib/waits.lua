@@ -3,7 +3,7 @@
 -- @key level list waiting item ids of one priority
 -- @key levels hash partition -> priorities in use, other than the default
 -- @key holes hash partition -> ids in its backlogs that were cancelled
--- @optional
+-- @optional clp
 local function waits(partition)
   local count = redis.call("LLEN", BACKLOG .. ":" .. partition)
   if uses.l then
