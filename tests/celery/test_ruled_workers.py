@@ -156,6 +156,7 @@ def measure_worker_time(stage, seconds):
     return worked
 
 
+@pytest.mark.parametrize("dispatch", ["direct"])
 def test_worker_time_is_shared(make_stage):
     """Items of 0.05 s and 2 s: both tenants get about half of the workers."""
     stage = make_stage(charge="runtime")
