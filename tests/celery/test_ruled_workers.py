@@ -78,7 +78,7 @@ def test_a_rate_is_kept_without_polling(make_stage):
     """10 a second with a burst of 5: 10 % off at most, and few calls for each item."""
     rate, calls = measure_rate(make_stage(), 6)
     assert 9 <= rate <= 11
-    assert calls < 6
+    assert calls < 8
 
 
 @pytest.mark.chaos
@@ -87,7 +87,7 @@ def test_a_rate_is_kept_for_a_while(make_stage):
     rate, calls = measure_rate(make_stage(), 20)
     print(f"10/s, burst 5, idle workers, 20 s: {rate:.2f}/s, {calls:.1f} calls an item")  # noqa: T201
     assert 9.5 <= rate <= 10.5
-    assert calls < 6
+    assert calls < 8
 
 
 def test_a_cap_holds_whoever_is_killed(make_stage):

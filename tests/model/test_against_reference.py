@@ -230,8 +230,10 @@ class QueueMachine(RuleBasedStateMachine):
     def retry(self, pick, delay_ms, retries, is_lossy):
         lease = self.pick(pick)
         body = f"{lease[0]} again {retries}".encode()
+        record = self.reference.task.get(lease[0])
         due = self.reference.retry(*lease, delay_ms=delay_ms, retries=retries, **self.now)
-        self.is_lossy = is_lossy and due is not None
+        # A second call finds no trace of a cancelled item; its worker is told that it is lost.
+        self.is_lossy = is_lossy and due is not None and not (record and record.cancelled)
         settled = self.engine.retry(
             *lease, delay_seconds=delay_ms / 1000, retries=retries, body=body
         )

@@ -44,6 +44,25 @@ def test_an_id_that_comes_again_waits_at_the_end(scripts):
     assert scripts.take("t1", "t2", "t3") == ["a1", "a3", "a2"]
 
 
+def test_delayed_items_keep_their_order_when_one_goes(scripts, clock):
+    """One that is set aside later for the same moment stays behind those of before."""
+    for item_id in ("a9", "a8", "a7"):
+        scripts.put("a", item_id, delay_ms=500)
+    cancel(scripts, "a9")
+    scripts.put("a", "a1", delay_ms=500)
+    clock.advance(500)
+    assert scripts.take("t1", "t2", "t3") == ["a8", "a7", "a1"]
+
+
+def test_an_id_that_comes_again_leaves_its_old_priority(scripts):
+    """A priority without items is not looked at any more."""
+    scripts.put("a", "a1", weight="1@3")
+    scripts.put("a", "a2", "a3", weight="1@7")
+    cancel(scripts, "a1", "a3")
+    scripts.put("a", "a1", "a3")
+    assert scripts.take("t1", "t2", "t3", "t4") == ["a1", "a3", "a2"]
+
+
 def test_more_cancelled_ids_than_one_lease_skips(scripts):
     """A worker that gets nothing is told to come again at once."""
     ids = [f"a{n:04d}" for n in range(2000)]

@@ -2,8 +2,6 @@
 -- A producer numbers its calls, so that a call repeated after a lost reply stores nothing twice.
 -- @key task hash item_id -> record
 -- @key backlog list waiting item ids
--- @key level list waiting item ids of one priority
--- @key levels hash partition -> priorities in use, other than the default
 -- @key cancelled hash item_id -> partition of a waiting one, "" for a running one
 -- @key dead hash item_id -> letter
 -- @key dead_index zset item_id -> time of death (ms)
@@ -26,7 +24,7 @@
 -- @include is_weight
 -- @include policy_of
 -- @include waits
--- @include fill_holes
+-- @include close_hole
 -- @include push
 -- @include keep_schema
 -- @include record
@@ -80,11 +78,7 @@ local ready, has_ready, seen_dead = {}, false, redis.call("EXISTS", DEAD) == 1
 for at = entries, #ARGV, 4 do
   local hole = uses.c and redis.call("HGET", CANCELLED, ARGV[at])
   if hole and hole ~= "" then -- the id comes again: its old place in the backlog goes
-    redis.call("LREM", BACKLOG .. ":" .. hole, 1, ARGV[at])
-    for level in string.gmatch(redis.call("HGET", LEVELS, hole) or "", ".") do
-      redis.call("LREM", LEVEL .. ":" .. level .. ":" .. hole, 1, ARGV[at])
-    end
-    fill_holes(hole, { ARGV[at] })
+    close_hole(hole, ARGV[at])
   end
   local item_id, weight, delay = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
   if redis.call("HSETNX", TASK, item_id, record(weight, 0, 0, partition, ARGV[at + 3])) == 0 then

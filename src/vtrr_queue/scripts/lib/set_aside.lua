@@ -3,6 +3,6 @@
 -- room for 1/4096 ms. Without it the set would order them by id.
 -- @key delayed zset item_id -> due time (ms) and place among equal ones
 local function set_aside(item_id, due)
-  local before = redis.call("ZCOUNT", DELAYED, due, string.format("(%.0f", due + 1))
-  redis.call("ZADD", DELAYED, due + math.min(before, 4095) / 4096, item_id)
+  local last = redis.call("ZREVRANGEBYSCORE", DELAYED, string.format("(%.0f", due + 1), due, "WITHSCORES", "LIMIT", 0, 1)[2]
+  redis.call("ZADD", DELAYED, last and math.min(last + 1 / 4096, due + 4095 / 4096) or due, item_id)
 end
