@@ -233,6 +233,8 @@ class ReferenceScheduler(Mechanics):
             self.rules.parked.drop("")
         for each in [partition] if partition else list(self.running):
             self._reconsider(each)
+        for each in [] if partition else list(self.rules.parked.scores):
+            self._reconsider(each)
         if not self.task:
             self._rest()
 
@@ -246,6 +248,7 @@ class ReferenceScheduler(Mechanics):
         self.now_ms = now_ms
         running = {lease.item_id for lease in self.leases.values()}
         waiting, marked = [], []
+        touched: set[str] = set()
         for item_id in item_ids:
             record = self.task.get(item_id)
             if record is None:
@@ -258,9 +261,10 @@ class ReferenceScheduler(Mechanics):
             if self.delayed.drop(item_id) is None:
                 self.backlog[record.partition][record.priority].remove(item_id)
                 self._tidy(record.partition, record.priority)
-                if not self._waits(record.partition):
-                    self._reconsider(record.partition)
+                touched.add(record.partition)
             del self.task[item_id]
+        for partition in touched:
+            self._reconsider(partition)
         if not self.task:
             self._rest()
         return waiting, marked

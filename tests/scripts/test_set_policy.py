@@ -108,6 +108,15 @@ def test_a_rate_lets_a_burst_through_and_then_spreads(scripts, clock):
         assert scripts.take(f"t{n + 1}", "none") == [f"a{n}"]
 
 
+def test_a_default_rate_that_is_lifted_wakes_who_waits_for_it(scripts):
+    """Nobody sleeps on for the hour that it would have taken."""
+    ask(scripts, "", "interval", "3600000", "tolerance", "0")
+    scripts.put("a", "a1", "a2")
+    assert scripts.take("t1", "t2") == ["a1"]
+    ask(scripts, "", "interval", "-")
+    assert scripts.take("t2") == ["a2"]
+
+
 def test_a_rate_counts_weight_where_it_says_so(scripts, clock):
     ask(scripts, "a", "interval", "100", "tolerance", "0", "by", "weight")
     scripts.put("a", "a1", "a2", weight=3)

@@ -21,7 +21,7 @@
 -- @include send_triggers
 -- @return {"set", echo, now, triggers, waiting, next wake} | {"policy", echo, now, 0, 0, "", field, value} | {"schema", echo, found}
 -- @optional clpr
--- @cost O(log partitions); for the queue O(partitions that run)
+-- @cost O(log partitions); for the queue O(partitions that run or are parked)
 local found = check_schema()
 if found then
   return { "schema", echo, found }
@@ -63,6 +63,9 @@ if partition ~= "" then
 else
   redis.call("ZREM", PARKED, "")
   for _, each in ipairs(redis.call("HKEYS", RUNNING)) do
+    reconsider(each)
+  end
+  for _, each in ipairs(redis.call("ZRANGE", PARKED, 0, MOST_UNPACK - 1)) do -- others wake in their time
     reconsider(each)
   end
 end
