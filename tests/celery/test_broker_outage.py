@@ -106,9 +106,9 @@ def test_what_the_pool_has_not_confirmed_yet_is_not_forgotten(make_stage):
     stage.broker.kill()
     worker.wait_for_log("Cannot connect")
     os.kill(child, SIGCONT)
-    stage.wait_runs(1)
     stage.broker.start()
     reconnected = wait_reconnect(worker)
+    stage.wait_runs(1)  # what had not reached the child yet comes again now
     eventually(lambda: time.time() > reconnected + GONE_AFTER_SECONDS + 1, what="a later moment")
     ids += enqueue(stage, 1)
     stage.traces.open("held")
