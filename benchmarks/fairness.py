@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.servercost import BODY, ID
 from vtrr_queue import Engine, Rate
 from vtrr_queue.model import NewItem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import redis
 
 PARTITIONS = 1000
@@ -38,10 +40,10 @@ class Queue:
         items = [NewItem(ID.format(self._serial - n), BODY) for n in range(count)]
         self.engine.enqueue(partition, items)
 
-    def rule(self, **settings: object) -> None:
+    def rule(self, settings: Mapping[str, Any]) -> None:
         """Give each partition the same policy."""
         for number in range(PARTITIONS):
-            self.engine.set_policy(f"p{number}", **settings)  # type: ignore[arg-type]
+            self.engine.set_policy(f"p{number}", **settings)
 
     def lives(self) -> float:
         """Let items come, be leased and finished; server microseconds a life."""
@@ -82,11 +84,13 @@ def life_costs(client: redis.Redis, rounds: int) -> dict[str, float]:
         pass
     for number in range(PARTITIONS):
         blocked.fill(f"p{number}", 20)
-    queues["share and cap on every partition"].rule(share=2, cap=50)
-    queues["share, cap and rate on every partition"].rule(share=2, cap=50, rate=Rate(1000, 100))
+    queues["share and cap on every partition"].rule({"share": 2, "cap": 50})
+    queues["share, cap and rate on every partition"].rule(
+        {"share": 2, "cap": 50, "rate": Rate(1000, 100)}
+    )
     queues["charge by run time"].engine.set_policy("", charge="runtime")
     queues["all of these"].engine.set_policy("", charge="runtime")
-    queues["all of these"].rule(share=2, cap=50, rate=Rate(1000, 100))
+    queues["all of these"].rule({"share": 2, "cap": 50, "rate": Rate(1000, 100)})
     found: dict[str, list[float]] = {name: [] for name in queues}
     for _ in range(rounds):
         for name, queue in queues.items():

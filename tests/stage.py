@@ -104,6 +104,12 @@ class Stage:
         with self.broker.client() as broker:
             broker.flushall()
 
+    def script_calls(self) -> int:
+        """How many scripts the state server has run so far."""
+        stats = self.redis.info("commandstats")
+        names = ("cmdstat_evalsha", "cmdstat_eval")
+        return sum(stats[name]["calls"] for name in names if name in stats)
+
     def inflight(self, name: str) -> int:
         """How many leases of a queue are held."""
         return int(self.redis.zcard(f"vtrr:{name}:inflight"))

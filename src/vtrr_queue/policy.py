@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 from vtrr_queue.model import SHARE_MAX, SHARE_MIN
@@ -22,6 +22,15 @@ RateUnit = Literal["items", "weight"]
 FIELDS = ("share", "cap", "interval", "tolerance", "by", "backlog", "paused", "hold",
           "max_in_flight", "total_interval", "total_tolerance", "total_by", "charge")  # fmt: skip
 """Words of a policy's text, in order; the last five are the queue's alone."""
+
+OWN_FROM = "paused"
+"""From this field on nothing is inherited from the queue's defaults."""
+
+PLAN_POINTS = ("share", "cap", "rate", "max_backlog")
+"""Settings that a plan of the app's own may have."""
+
+PARTITION_POINTS = (*PLAN_POINTS, "paused", "hold")
+"""All settings of a partition."""
 
 COUNT_MAX = 1_000_000_000
 """Largest cap, burst or backlog bound."""
@@ -199,7 +208,7 @@ def _rate_words(prefix: str, value: object) -> dict[str, str]:
     if value == math.inf:
         words = ("0", "-", "-")
     elif value is not None:
-        rate = value if isinstance(value, Rate) else Rate(value)  # type: ignore[arg-type]
+        rate = value if isinstance(value, Rate) else Rate(cast("str | float", value))
         words = (repr(rate.interval_ms), repr(rate.tolerance_ms), rate.by)
     fields = ("interval", "tolerance", "by")
     return {f"{prefix}{field}": word for field, word in zip(fields, words, strict=True)}

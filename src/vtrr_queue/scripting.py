@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -22,12 +22,14 @@ from vtrr_queue.model import (
     WEIGHT_MAX,
     WEIGHT_MIN,
 )
+from vtrr_queue.policy import FIELDS, OWN_FROM
 
 CONSTANTS = {
     "DEFAULT_LEVEL": f'"{PRIORITY_DEFAULT}"',
     "ESTIMATE_STEP": repr(ESTIMATE_STEP),
     "EXPECTED_SCHEMA": f'"{SCHEMA}"',
     "FIRST_CHARGE": repr(FIRST_CHARGE_MS),
+    "FIELDS": "{ " + ", ".join(f'"{field}"' for field in FIELDS) + " }",
     "MOST_CUT": "100",
     "MOST_ESTIMATES": "10000",
     "MOST_LOOKS": "8",
@@ -35,6 +37,7 @@ CONSTANTS = {
     "MOST_SKIPS": "16",
     "MOST_TRIM": "100",
     "MOST_UNPACK": "1000",
+    "OWN": str(FIELDS.index(OWN_FROM) + 1),
     "REBASE_AT": "1e12",
     "SHARE_LEAST": repr(SHARE_MIN),
     "SHARE_MOST": repr(SHARE_MAX),
@@ -135,8 +138,7 @@ def load(name: str, options: str = OPTIONS) -> Script:
     if header.rest:
         given.append(f"local {header.rest} = {len(header.arguments) + 1}")
     text = "\n".join([f"-- vtrr-queue {name}", *lines, *parts[1:], *given, parts[0]]) + "\n"
-    sha = hashlib.sha1(text.encode()).hexdigest()  # noqa: S324
-    return Script(name, header, text, sha, len(SCRIPT_KEYS) if options else PLAIN_KEYS)
+    return _script(name, header, text, len(SCRIPT_KEYS) if options else PLAIN_KEYS)
 
 
 @cache
@@ -151,8 +153,7 @@ def load_with_clock(name: str, options: str, key: str) -> Script:
     script = load(name, options)
     clock = f'local function now_ms()\n  return tonumber(redis.call("GET", "{key}"))\nend'
     text = script.text.replace(_body(_read("lib/now_ms")), clock)
-    sha = hashlib.sha1(text.encode()).hexdigest()  # noqa: S324
-    return replace(script, text=text, sha=sha)
+    return _script(name, script.header, text, script.keys)
 
 
 def compose_all() -> dict[str, str]:
@@ -191,6 +192,10 @@ def parse_header(source: str) -> Header:
         returns=" ".join(tags.get("return", ())),
         cost=" ".join(tags.get("cost", ())),
     )
+
+
+def _script(name: str, header: Header, text: str, keys: int) -> Script:
+    return Script(name, header, text, hashlib.sha1(text.encode()).hexdigest(), keys)  # noqa: S324
 
 
 def _ordered(

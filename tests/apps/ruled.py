@@ -32,7 +32,8 @@ def act(self, seconds=0.0):
     """Note the run, take the time, note the end."""
     traces.note(self, seconds)
     if seconds == "until cancelled":
-        while not self.request.vtrr_cancelled():
+        deadline = time.monotonic() + 30
+        while not self.request.vtrr_cancelled() and time.monotonic() < deadline:
             time.sleep(0.05)
         return traces.note_end(self)
     time.sleep(seconds)

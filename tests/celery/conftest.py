@@ -2,6 +2,14 @@
 
 import pytest
 
+from tests.stage import DISPATCHES
+
+
+@pytest.fixture(params=DISPATCHES)
+def dispatch(request):
+    """Both ways in which workers learn that there is work."""
+    return request.param
+
 
 @pytest.fixture
 def stage(_stage):

@@ -13,7 +13,7 @@ import pytest
 
 from tests.proxy import Proxy
 from tests.servers import Server
-from tests.stage import DISPATCHES, Stage
+from tests.stage import Stage
 from tests.waiting import eventually
 from tests.workers import APPS
 from vtrr_queue.celery.feed import GONE_AFTER_SECONDS
@@ -28,11 +28,6 @@ start = time.monotonic()
 tasks["outage"].queue("u", [{} for _ in range(3)])
 print(time.monotonic() - start)
 """
-
-
-@pytest.fixture(params=DISPATCHES)
-def dispatch(request):
-    return request.param
 
 
 @pytest.fixture

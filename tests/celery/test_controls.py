@@ -187,7 +187,7 @@ def test_cancelled_items_never_start(make):
 def test_a_purge_takes_all_that_waits(make):
     """At every priority and with a countdown; what runs goes on."""
     vtrr = make()
-    ids = put(vtrr, "a", 1200)
+    put(vtrr, "a", 1200)
     put(vtrr, "a", 3, priority=2)
     vtrr.act.apply_async(partition_key="a", countdown=60)
     kept = vtrr.act.apply_async(partition_key="b", countdown=60).id
@@ -197,7 +197,6 @@ def test_a_purge_takes_all_that_waits(make):
     assert vtrr.inspector.depth().delayed == 1
     vtrr.cancel([kept, *other])
     assert vtrr.purge("nobody") == 0
-    del ids
 
 
 def test_everything_of_a_partition_is_cancelled(make):

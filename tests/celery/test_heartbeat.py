@@ -9,16 +9,10 @@ import pytest
 
 from tests.celery.station import CELERY, RELEASED, TIMED_OUT, Station
 from tests.servers import Server
-from tests.stage import DISPATCHES
 from tests.waiting import eventually
 
 POOLS = [("prefork", "trigger"), ("prefork", "direct"), ("threads", "trigger"),
          ("gevent", "direct"), ("solo", "direct")]  # fmt: skip
-
-
-@pytest.fixture(params=DISPATCHES)
-def dispatch(request):
-    return request.param
 
 
 @pytest.fixture

@@ -5,31 +5,22 @@ import os
 import signal
 import time
 from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
-from tests.stage import DISPATCHES, Stage
+from tests.stage import Stage
 from tests.waiting import eventually
 from vtrr_queue import Rate
 
 
-@pytest.fixture(params=DISPATCHES)
-def dispatch(request):
-    return request.param
-
-
 @pytest.fixture
 def make_stage(tmp_path, dispatch):
-    """Open a stage whose queue has these options; ends its workers."""
-    stages = []
-
-    def make(**options):
-        stages.append(Stage("ruled", tmp_path, dispatch=dispatch, QUEUE_OPTIONS=options))
-        return stages[-1].__enter__()
-
-    yield make
-    for stage in stages:
-        stage.__exit__()
+    """Open a stage whose queue has these options."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(
+            Stage("ruled", tmp_path, dispatch=dispatch, QUEUE_OPTIONS=options)
+        )
 
 
 def start(stage, pool="threads", concurrency=2):
@@ -38,12 +29,6 @@ def start(stage, pool="threads", concurrency=2):
 
 def put(stage, partition, count, seconds=0.0):
     return stage.app.act.queue(partition, [{"args": [seconds]}] * count)
-
-
-def script_calls(stage):
-    """Scripts that the server has run so far."""
-    stats = stage.redis.info("commandstats")
-    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval"))
 
 
 def test_a_held_partition_wakes_by_itself(make_stage):
@@ -63,12 +48,15 @@ def measure_rate(stage, seconds):
     start(stage)
     stage.wait_rest("ruled")
     stage.app.vtrr.set_partition("a", rate=Rate("10/s", burst=5))
-    before = script_calls(stage)
+    before = stage.script_calls()
     put(stage, "a", 1000)
     first = stage.wait_runs(1)[0]["at"]
-    past = lambda: stage.traces.runs()[-1]["at"] - first >= seconds  # noqa: E731
-    eventually(past, seconds + 15, f"{seconds} seconds of it")
-    calls = script_calls(stage) - before
+    eventually(
+        lambda: stage.traces.runs()[-1]["at"] - first >= seconds,
+        seconds + 15,
+        f"{seconds} seconds of it",
+    )
+    calls = stage.script_calls() - before
     runs = [run["at"] - first for run in stage.traces.runs() if run["at"] - first < seconds]
     eventually(lambda: stage.inflight("ruled") == 0, 1, "a moment in which no worker is held")
     return (len(runs) - 4) / seconds, calls / len(runs)

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.clock import START_MS
-from tests.places import served
 
 SET = ["set", b"e", START_MS, 0, 0, b""]
 
@@ -27,7 +26,7 @@ def test_a_share_acts_on_what_waits_already(scripts):
     scripts.put("a", *(f"a{n}" for n in range(9)))
     scripts.put("b", *(f"b{n}" for n in range(9)))
     ask(scripts, "a", "share", "3")
-    names = [served(scripts, f"t{n}")[0] for n in range(8)]
+    names = [scripts.take(f"t{n}")[0][0] for n in range(8)]
     assert "".join(sorted(names)) == "aaaaaabb"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vtrr_queue.celery.entries import ID_MAX, PARTITION_MAX, check_text
 from vtrr_queue.errors import ArgumentTypeError
 from vtrr_queue.model import Cancelled
-from vtrr_queue.policy import policy_words
+from vtrr_queue.policy import PLAN_POINTS, policy_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -164,8 +164,7 @@ class Controls:
         settings = dict(self._policy_source(partition) or {})
         words = policy_words(settings)
         if self._given.get(partition, {}) != words:
-            left = dict.fromkeys(("share", "cap", "rate", "max_backlog"))
-            self._set(partition, **(left | settings))
+            self._set(partition, **(dict.fromkeys(PLAN_POINTS) | settings))
             if len(self._given) >= REMEMBERED:
                 self._given.clear()
             self._given[partition] = words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
 from vtrr_queue.errors import ArgumentError
 from vtrr_queue.model import PRIORITY_MAX, Cancelled
-from vtrr_queue.policy import Policy, policy_words, read_policy
+from vtrr_queue.policy import PARTITION_POINTS, Policy, policy_words, read_policy
 from vtrr_queue.records import read_held_lease, read_record, read_wake, trigger_arguments
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ class Ruling(EngineBase):
 
     def clear_policy(self, partition: str, *, budget: TriggerBudget = NO_TRIGGERS) -> Wake:
         """Leave everything about a partition to the queue's defaults."""
-        settings = dict.fromkeys(("share", "cap", "rate", "max_backlog", "paused", "hold"))
-        return self.set_policy(partition, budget=budget, **settings)
+        return self.set_policy(partition, budget=budget, **dict.fromkeys(PARTITION_POINTS))
 
     def policy(self, partition: str) -> Policy:
         """What was set for a partition, or as the queue's defaults (empty name)."""

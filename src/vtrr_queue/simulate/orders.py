@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vtrr_queue.engine import Engine
 from vtrr_queue.model import NewItem
@@ -39,7 +39,7 @@ class Order(Protocol):
     def end(self, taken: Taken, now_ms: int) -> None:
         """Ack an item."""
 
-    def rule(self, partition: str, settings: dict[str, object], now_ms: int) -> None:
+    def rule(self, partition: str, settings: dict[str, Any], now_ms: int) -> None:
         """Change a policy; the empty name is the queue."""
 
     def wake_ms(self) -> int | None:
@@ -63,7 +63,7 @@ class Fifo:
     def end(self, taken: Taken, now_ms: int) -> None:
         """Ack an item."""
 
-    def rule(self, partition: str, settings: dict[str, object], now_ms: int) -> None:
+    def rule(self, partition: str, settings: dict[str, Any], now_ms: int) -> None:
         """Know of no policy."""
 
     def wake_ms(self) -> int | None:
@@ -91,7 +91,7 @@ class Fair:
         """Ack an item."""
         self._queue.ack(taken[0], taken[1], now_ms=now_ms)
 
-    def rule(self, partition: str, settings: dict[str, object], now_ms: int) -> None:
+    def rule(self, partition: str, settings: dict[str, Any], now_ms: int) -> None:
         """Change a policy."""
         self._queue.set_policy(partition, policy_words(settings), now_ms=now_ms)
 
@@ -137,10 +137,10 @@ class Scripts:
         self._set(now_ms)
         self._ended.append(self._engine.ack_call(taken[0], taken[1])[0])
 
-    def rule(self, partition: str, settings: dict[str, object], now_ms: int) -> None:
+    def rule(self, partition: str, settings: dict[str, Any], now_ms: int) -> None:
         """Change a policy."""
         self._set(now_ms)
-        self._engine.set_policy(partition, **settings)  # type: ignore[arg-type]
+        self._engine.set_policy(partition, **settings)
 
     def wake_ms(self) -> int | None:
         """When to look again though nothing has happened."""

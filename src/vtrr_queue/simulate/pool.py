@@ -8,7 +8,7 @@ import math
 import random
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +38,7 @@ class Tenant:
     begins: float = 0.0
     exponential: bool = False
     group: str = ""
-    policy: dict[str, object] = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Run:
         return sorted(wait for _, _, name, wait in self.served if name in names)
 
 
-Change = tuple[float, str, dict[str, object]]
+Change = tuple[float, str, dict[str, Any]]
 """Time (s), partition, settings."""
 
 
@@ -139,7 +139,7 @@ class _Pool:
         self.put(tenant, 1, now)
         self.at(now + self.pause(tenant), partial(self.arrive, tenant))
 
-    def rule(self, name: str, settings: dict[str, object], now: float) -> None:
+    def rule(self, name: str, settings: dict[str, Any], now: float) -> None:
         self.order.rule(name, settings, _ms(now))
 
     def end(self, taken: Taken, now: float) -> None:

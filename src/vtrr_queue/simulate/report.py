@@ -40,6 +40,6 @@ def table(run: Run) -> str:
         share = 100 * sum(used[name] for name in names) / total
         marks = "".join(f"{percentile(waits, percent):10.2f}" for percent in (50, 95, 99))
         lines.append(f"{group:>14}{len(names):10d}{len(waits):10d}{marks}{share:10.1f}")
-    due = [used[t.name] / float(t.policy.get("share", 1)) for t in run.tenants]  # type: ignore[arg-type]
+    due = [used[t.name] / float(t.policy.get("share", 1)) for t in run.tenants]
     lines.append(f"worker time per share, Jain's index over {len(due)} tenants: {jain(due):.3f}")
     return "\n".join(lines)

@@ -1,13 +1,9 @@
 --- What a partition may do: its own policy, and the queue's defaults for what that leaves open.
--- A policy is a text of words in the order of FIELDS, "-" for open; a limit of 0 is none.
+-- A policy is a text of words in the order of FIELDS, "-" for open; a limit of 0 is none. What is OWN
+-- and comes after is not inherited.
 -- The field "" has the defaults, and after them what the queue as a whole may do.
 -- @key policy hash partition -> policy
 -- @optional pr
-local FIELDS = {
-  "share", "cap", "interval", "tolerance", "by", "backlog", "paused", "hold",
-  "max_in_flight", "total_interval", "total_tolerance", "total_by", "charge",
-}
-local OWN = 7 -- fields from here on are not inherited
 local PLAIN = {
   share = 1, cap = 0, interval = 0, tolerance = 0, by = "items", backlog = 0, paused = 0, hold = 0,
   max_in_flight = 0, total_interval = 0, total_tolerance = 0, total_by = "items",
