@@ -90,7 +90,7 @@ def life_costs(client: redis.Redis, rounds: int) -> dict[str, float]:
     )
     queues["charge by run time"].engine.set_policy("", charge="runtime")
     queues["all of these"].engine.set_policy("", charge="runtime")
-    queues["all of these"].rule({"share": 2, "cap": 50, "rate": Rate(1000, 100)})
+    queues["all of these"].rule(limits)
     found: dict[str, list[float]] = {name: [] for name in queues}
     for _ in range(rounds):
         for name, queue in queues.items():
