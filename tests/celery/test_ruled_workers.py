@@ -78,6 +78,27 @@ def test_a_rate_is_kept_for_a_while(make_stage):
     assert calls < 8
 
 
+@pytest.mark.parametrize("option", ["default_cap", "max_in_flight"])
+def test_short_items_under_a_cap_follow_each_other(make_stage, option):
+    """The slot that one leaves is filled in the same round trip, not at the next look."""
+    stage = make_stage(**{option: 1})
+    start(stage)
+    stage.wait_rest("ruled")
+    put(stage, "a", 30)
+    runs = stage.wait_runs(30)
+    assert runs[-1]["at"] - runs[0]["at"] < 5
+
+
+def test_a_rate_is_kept_beside_long_items(make_stage):
+    """Free slots are filled when the time has come, though others are taken."""
+    stage = make_stage()
+    start(stage, concurrency=6)
+    stage.app.vtrr.set_partition("a", rate="2/s")
+    put(stage, "a", 5, 5)
+    runs = stage.wait_runs(5)
+    assert runs[4]["at"] - runs[0]["at"] < 4
+
+
 def test_a_cap_holds_whoever_is_killed(make_stage):
     """And when all is over the full cap is to be had again."""
     stage = make_stage(default_cap=2, max_in_flight=5, lease_seconds=4, heartbeat=True)

@@ -5,6 +5,7 @@ Invariant: a lease this worker took is in ``held`` until its fate reached Redis 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from dataclasses import replace
@@ -127,7 +128,7 @@ class Feed:
         ended = self._due(now)
         acks = [end for end in ended if end.fate in {Fate.ACK, Fate.CANCELLED}]
         room = (free + len(ended) if reuse else free) + len(self.unanswered)
-        taken = self._take(min(room, MOST_AT_ONCE))
+        taken = self._take(min(room, MOST_AT_ONCE), freed=bool(ended))
         try:
             for end in ended:  # before their slots are used again
                 if end.fate not in {Fate.ACK, Fate.CANCELLED}:
@@ -257,14 +258,15 @@ class Feed:
                 self.ended.append(end)
         return ready
 
-    def _take(self, room: int) -> list[Permit | None]:
+    def _take(self, room: int, *, freed: bool) -> list[Permit | None]:
         if room <= 0 or not self.feeder.accepting():
             return []
         if self.permits:
             return [self.permits.popleft() for _ in range(min(room, len(self.permits)))]
         if self.unanswered:  # what they hold must not wait for a trigger
             return [None] * min(room, len(self.unanswered))
-        if not (self._hungry and self.pulling):
+        # What ends in the same round trip may make room under a cap.
+        if not (self.pulling and (self._hungry or freed)):
             return []
         self._hungry = False  # before the call: a hint that comes during it must stand
         return [None] * room
@@ -380,7 +382,8 @@ def _next_look(leased: Leased) -> Wake:
     """Look at the end of what was leased: others leased then may have died meanwhile."""
     if not leased.items:
         return leased.wake
-    return replace(leased.wake, next_wake_ms=leased.items[0].expires_at_ms)
+    due = min(leased.items[0].expires_at_ms, leased.wake.next_wake_ms or math.inf)
+    return replace(leased.wake, next_wake_ms=int(due))
 
 
 def _ignore(*_: Any, **__: Any) -> None:

@@ -26,7 +26,7 @@
 -- @include serve
 -- @include next_wake
 -- @include send_triggers
--- @return {"leased", echo, now, triggers, waiting, "", (item_id, token, expiry, record)...} | {"empty", echo, now, triggers, waiting, next wake} | {"late", echo, now} | {"schema", echo, found}
+-- @return {"leased", echo, now, triggers, waiting, next wake, (item_id, token, expiry, record)...} | {"empty", echo, now, triggers, waiting, next wake} | {"late", echo, now} | {"schema", echo, found}
 -- @cost O(log partitions + log leases) an item
 local found = check_schema()
 if found then
@@ -40,7 +40,7 @@ take_trigger(trigger_id, pulled, now, triggers_timeout)
 look(now, MOST_LOOKS, position, bounds)
 promote(now, MOST_LOOKS)
 if uses.p then
-  unpark(now, MOST_LOOKS)
+  unpark(now, MOST_LOOKS + #ARGV - tokens + 1)
 end
 
 local items, virtual, expiry = {}, rebase(clock()), now + lease_ms
@@ -65,4 +65,5 @@ if #items == 0 then
   local skips_left = uses.c and redis.call("EXISTS", QUEUE) == 1 and (not uses.p or room(now) > 0)
   return { "empty", echo, now, triggers, backlog, skips_left and string.format("%.0f", now) or next_wake() }
 end
-return { "leased", echo, now, triggers, backlog, "", unpack(items) }
+local wake = uses.p and #items / 4 <= #ARGV - tokens and next_wake() or "" -- slots stay free until then
+return { "leased", echo, now, triggers, backlog, wake, unpack(items) }
