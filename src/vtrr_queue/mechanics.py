@@ -262,8 +262,8 @@ class Mechanics:
 
     def _bury(self, token: str, reason: str, ended: int, *, learns: bool = True) -> None:
         item_id = self.leases[token].item_id
-        burial = Burial(self.task[item_id], reason, self.now_ms)
-        self.dead[item_id] = burial
+        if not self.task[item_id].cancelled:
+            self.dead[item_id] = Burial(self.task[item_id], reason, self.now_ms)
         self._finish(token, ended, learns=learns)
 
     def _is_held(self, item_id: str, token: str) -> bool:

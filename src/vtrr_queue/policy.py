@@ -74,12 +74,16 @@ class Rate:
         found = _RATE.match(self.limit) if isinstance(self.limit, str) else None
         if isinstance(self.limit, str) and not found:
             raise ArgumentError("rate", self.limit, "a text such as '100/m'")
-        per_second = float(found[1]) / _SECONDS[found[2] or "s"] if found else float(self.limit)
+        try:
+            number = float(found[1] if found else self.limit)
+        except OverflowError:
+            number = math.inf
+        per_second = number / _SECONDS[(found and found[2]) or "s"]
         if not RATE_MIN <= per_second <= RATE_MAX:
             expected = f"from {RATE_MIN:g} to {RATE_MAX:g} per second"
             raise ArgumentError("rate", self.limit, expected)
         _check_count("burst", self.burst)
-        if self.by not in {"items", "weight"}:
+        if self.by not in ("items", "weight"):
             raise ArgumentError("by", self.by, "'items' or 'weight'")
         object.__setattr__(self, "limit", per_second)
 
@@ -245,11 +249,11 @@ def _hold(name: str, value: object) -> str:
         raise ArgumentTypeError(name, value, "a number")
     if not 0 <= value <= HOLD_MAX:
         raise ArgumentError(name, value, f"from 0 to {HOLD_MAX:g}")
-    return str(round(value * 1000))
+    return str(math.ceil(value * 1000))
 
 
 def _charge(name: str, value: object) -> str:
-    if value not in {"weight", "runtime"}:
+    if value not in ("weight", "runtime"):
         raise ArgumentError(name, value, "'weight' or 'runtime'")
     return "-" if value == "weight" else "runtime"
 

@@ -125,7 +125,7 @@ class ReferenceScheduler(Mechanics):
         self.now_ms = now_ms
         self._look(MOST_LOOKS)
         self._promote(MOST_LOOKS)
-        self._unpark(MOST_LOOKS)
+        self._unpark(MOST_LOOKS + count)
         self._rebase()
         given = iter(tokens)
         leased: list[ReferenceLease] = []

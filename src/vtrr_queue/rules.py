@@ -54,8 +54,6 @@ class Rules:
             policy[point] = value
             if value == "-":
                 del policy[point]
-            if point == "total_interval" or (point == "interval" and partition):
-                self.arrivals.pop(partition, None)
         if not policy:
             del self.policies[partition]
 
@@ -78,8 +76,8 @@ class Rules:
         for name, prefix in ((partition, ""), ("", "total_")):
             interval = self.number(name, f"{prefix}interval")
             if interval:
-                arrival = max(now_ms, self.arrivals.get(name, 0.0))
                 by_weight = self._value(name, f"{prefix}by") == "weight"
+                arrival = max(now_ms, self._arrival(name, prefix, now_ms))
                 self.arrivals[name] = arrival + interval * (weight if by_weight else 1)
 
     def wake(self, now_ms: int, most: int) -> list[str]:
@@ -97,10 +95,20 @@ class Rules:
         wake = self.number(name, "hold")
         if self.number(name, f"{prefix}interval"):
             tolerance = self.number(name, f"{prefix}tolerance")
-            wake = max(wake, self.arrivals.get(name, 0.0) - tolerance)
+            wake = max(wake, self._arrival(name, prefix, now_ms) - tolerance)
         if wake > now_ms and parks:
             self.parked.set(name, math.ceil(wake))
         return wake > now_ms
+
+    def _arrival(self, name: str, prefix: str, now_ms: int) -> float:
+        found = self.arrivals.get(name, 0.0)
+        if self._value(name, f"{prefix}by") == "weight":
+            return found
+        most = now_ms + self.number(name, f"{prefix}tolerance")
+        most += self.number(name, f"{prefix}interval")
+        if found > most:
+            self.arrivals[name] = found = most
+        return found
 
     def _value(self, partition: str, point: str) -> float | str:
         own = self.policies.get(partition, {})

@@ -228,6 +228,66 @@ def test_a_policy_of_the_apps_own_is_asked_at_each_enqueue(make):
     assert vtrr.get_partition("a") == Policy(cap=1)
 
 
+def test_a_plan_that_is_gone_is_taken_back_by_a_new_process(make):
+    """One that never saw it asks, too."""
+    put(make(policy=lambda _: {"cap": 1}), "a", 1)
+    vtrr = make(policy=lambda _: None)
+    put(vtrr, "a", 2)
+    assert vtrr.get_partition("a") == Policy()
+
+
+@pytest.mark.parametrize("plan", [["cap"], "cap", {"paused": True}, {"max_in_flight": 1}])
+def test_a_plan_has_settings_of_a_plan_only(make, plan):
+    vtrr = make(policy=lambda _: plan)
+    with pytest.raises((ArgumentError, ArgumentTypeError), match="policy must be"):
+        put(vtrr, "a", 1)
+
+
+def test_a_repeated_call_needs_no_room(make):
+    """Its ids are known; also beyond the first script, and those that come twice."""
+    vtrr = make(max_backlog=1200)
+    entries = [{"id": f"i{n % 1200}"} for n in range(1300)]
+    vtrr.act.queue("a", entries)
+    vtrr.act.queue("a", entries)
+    assert vtrr.inspector.depth().waiting == 1200
+    with pytest.raises(BacklogFull):
+        put(vtrr, "a", 1)
+
+
+def test_limits_come_back_after_the_server_has_lost_everything(make, redis_client):
+    """As soon as a worker looks."""
+    vtrr = make(default_cap=1)
+    put(vtrr, "a", 1)
+    redis_client.flushdb()
+    vtrr.engine.declare(anyway=True)
+    put(vtrr, "a", 3)
+    assert partitions(vtrr, 3) == {"a": 1}
+
+
+def test_a_cancelled_run_that_fails_is_no_dead_letter(make):
+    vtrr = make(on_failure="dead")
+    (item_id,) = put(vtrr, "a", 1)
+    (lease,) = vtrr.engine.lease().items
+    vtrr.cancel(item_id)
+    assert vtrr.bury(lease, "it failed")
+    assert vtrr.inspector.depth().dead == 0
+
+
+def test_a_wrong_partition_cancels_nothing(make):
+    vtrr = make()
+    (item_id,) = put(vtrr, "a", 1)
+    with pytest.raises(ArgumentError, match="partition must be"):
+        vtrr.cancel(item_id, partition="")
+    assert list(take(vtrr, 1)) == [item_id]
+
+
+def test_a_short_hold_is_a_hold(make):
+    """It is never rounded to none."""
+    vtrr = make()
+    vtrr.hold("a", 1e-6)
+    assert vtrr.get_partition("a").held_until_ms
+
+
 def test_a_wrong_policy_of_the_apps_own_enqueues_nothing(make):
     vtrr = make(policy=lambda _: {"cap": 0})
     with pytest.raises(ArgumentError, match="cap must be from 1 to 1000000000, not 0"):
@@ -268,6 +328,7 @@ def test_a_wrong_hold_is_named(make, seconds):
 
 
 BAD_QUEUES = [
+    ({"charge": []}, r"charge must be 'weight' or 'runtime', not \[\]"),
     ({"charge": "time"}, "charge must be 'weight' or 'runtime', not 'time'"),
     ({"default_share": 1000}, "default_share must be from"),
     ({"default_cap": "2"}, "default_cap must be an integer"),
@@ -304,7 +365,7 @@ def test_a_wrong_burst_or_unit_is_named():
         Rate(1, by="time")
 
 
-@pytest.mark.parametrize("limit", [0, "5/x", "-1/s", "1/s/s", True, None, 1e9])
+@pytest.mark.parametrize("limit", [0, "5/x", "-1/s", "1/s/s", True, None, 1e9, 10**400])
 def test_a_wrong_rate_is_named(limit):
     with pytest.raises((ArgumentError, ArgumentTypeError), match="rate must be"):
         Rate(limit)

@@ -122,6 +122,11 @@ class QueueMachine(RuleBasedStateMachine):
         """Choose a lease that was granted at some time, held or not, the latest most often."""
         return self.granted[-1 - pick % len(self.granted)]
 
+    def is_cancelled(self, item_id):
+        """A second call finds no trace of such an item; its worker is told that it is lost."""
+        record = self.reference.task.get(item_id)
+        return record is not None and record.cancelled
+
     @rule(
         partition=st.sampled_from(PARTITIONS), entries=entries, refuse=often, is_lossy=st.booleans()
     )
@@ -230,10 +235,9 @@ class QueueMachine(RuleBasedStateMachine):
     def retry(self, pick, delay_ms, retries, is_lossy):
         lease = self.pick(pick)
         body = f"{lease[0]} again {retries}".encode()
-        record = self.reference.task.get(lease[0])
+        is_cancelled = self.is_cancelled(lease[0])
         due = self.reference.retry(*lease, delay_ms=delay_ms, retries=retries, **self.now)
-        # A second call finds no trace of a cancelled item; its worker is told that it is lost.
-        self.is_lossy = is_lossy and due is not None and not (record and record.cancelled)
+        self.is_lossy = is_lossy and due is not None and not is_cancelled
         settled = self.engine.retry(
             *lease, delay_seconds=delay_ms / 1000, retries=retries, body=body
         )
@@ -246,8 +250,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(pick=picks, is_lossy=st.booleans())
     def bury(self, pick, is_lossy):
         lease = self.pick(pick)
+        is_cancelled = self.is_cancelled(lease[0])
         expected = self.reference.bury(*lease, "no reason", **self.now)
-        self.is_lossy = is_lossy and expected
+        self.is_lossy = is_lossy and expected and not is_cancelled
         assert self.engine.bury(*lease, "no reason").held == expected
 
     @rule(

@@ -92,3 +92,21 @@ def test_letters_older_than_the_bound_go(scripts, clock):
 
 def test_it_refuses_keys_of_another_layout(scripts, foreign):
     assert scripts.call("bury", "t1", item_id="a1") == ["schema", b"t1", foreign]
+
+
+def test_a_freed_cap_sends_a_trigger(scripts):
+    """Else the partition would wait for somebody who comes by."""
+    scripts.call("set_policy", "e", "cap", "1", partition="a")
+    scripts.put("a", "a1", "a2")
+    scripts.take("t1")
+    reply = scripts.twice("bury", "t1", item_id="a1", triggers_most=4)
+    assert reply == ["buried", b"t1", START_MS, 1, 1, b""]
+
+
+def test_a_cancelled_item_is_dropped(scripts):
+    """Nobody wants it back."""
+    scripts.put("a", "a1")
+    scripts.take("t1")
+    scripts.call("cancel", "e", "a1")
+    assert scripts.call("bury", "t1", item_id="a1")[0] == "dropped"
+    assert scripts.stored() == {}

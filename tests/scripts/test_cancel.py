@@ -91,8 +91,6 @@ def test_a_running_item_does_not_run_again(scripts, clock, end):
         assert scripts.call(end, "t1", item_id="a1")[0] not in {"lost", "schema"}
         assert scripts.take("t3") == []
         scripts.call("ack", "t2", item_id="b1")
-    if end == "bury":
-        scripts.call("drop", "e", "a1")
     assert scripts.stored() == {}
 
 

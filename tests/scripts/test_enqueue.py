@@ -240,20 +240,26 @@ def test_it_refuses_keys_of_another_layout(scripts, foreign):
 def test_a_partition_without_room_takes_nothing(scripts):
     """All or nothing; what is known already needs no room, nor does what is delayed by a retry."""
     scripts.call("set_policy", "e", "backlog", "3", partition="a")
-    scripts.put("a", "a1", "a2", items=2)
+    scripts.put("a", "a1", "a2", fresh=2)
     before = scripts.stored()
-    reply = scripts.put("a", "a3", "a4", items=2)
+    reply = scripts.put("a", "a3", "a4", fresh=2)
     assert reply == ["full", b"e", START_MS, 0, 0, b"", 2, 3]
     assert scripts.stored() == before
-    scripts.put("a", "a1", "a3", items=2)
+    scripts.put("a", "a1", "a3", fresh=2)
     assert scripts.take("t1", "t2", "t3") == ["a1", "a2", "a3"]
+
+
+def test_delayed_items_need_no_room_yet(scripts):
+    scripts.call("set_policy", "e", "backlog", "1", partition="a")
+    scripts.put("a", "a1", fresh=1)
+    assert scripts.put("a", "a2", fresh=1, delay_ms=500)[0] == "enqueued"
 
 
 def test_later_parts_of_a_call_are_not_refused(scripts):
     """Their room was asked for with the first."""
     scripts.call("set_policy", "e", "backlog", "2", partition="a")
-    scripts.put("a", "a1", "a2", items=2)
-    assert scripts.put("a", "a3", items=2, first=0)[0] == "enqueued"
+    scripts.put("a", "a1", "a2", fresh=2)
+    assert scripts.put("a", "a3", fresh=0)[0] == "enqueued"
 
 
 def test_priorities_are_strict_inside_a_partition(scripts):

@@ -116,6 +116,52 @@ def test_a_default_rate_that_is_lifted_wakes_who_waits_for_it(scripts):
     assert scripts.take("t2") == ["a2"]
 
 
+def test_a_rate_that_is_set_again_forgets_nothing(scripts):
+    """As each process does that starts, and an app that sets its plans again and again."""
+    for partition, field in (("a", "interval"), ("", "total_interval")):
+        for n in range(3):
+            ask(scripts, partition, field, "3600000")
+            scripts.put("a", f"{field}{n}")
+            assert len(scripts.take(f"t{field}{n}")) == (n == 0)
+        ask(scripts, partition, field, "-")
+        scripts.call("purge", "e", partition="a", most=9)
+        scripts.call("ack", f"t{field}0", item_id=f"{field}0")
+
+
+def test_a_faster_rate_does_not_wait_for_the_slower_one(scripts, clock):
+    """Nor one that comes from the defaults, whatever was used of the old one."""
+    for partition in ("a", ""):
+        ask(scripts, partition, "interval", "3600000", "tolerance", "0")
+        scripts.put("a", "a1", "a2", "a3")
+        assert scripts.take("t1", "t2") == ["a1"]
+        ask(scripts, partition, "interval", "100")
+        clock.advance(100)
+        assert scripts.take("t2", "t3") == ["a2"]
+        clock.advance(100)
+        assert scripts.take("t3") == ["a3"]
+        for n in (1, 2, 3):
+            scripts.call("ack", f"t{n}", item_id=f"a{n}")
+        ask(scripts, partition, "interval", "-", "tolerance", "-")
+        clock.advance(1000)
+
+
+def test_a_lease_that_gives_less_than_was_asked_says_when_to_come_again(scripts, clock):
+    """Slots stay free until then."""
+    ask(scripts, "a", "interval", "500", "tolerance", "0")
+    scripts.put("a", "a1", "a2")
+    reply = scripts.call("lease", "t1", "t1", "t2")
+    assert (reply[0], reply[5]) == ("leased", str(START_MS + 500).encode())
+
+
+def test_a_lease_wakes_as_many_as_it_can_serve(scripts, clock):
+    """More than those that every call looks at."""
+    for n in range(30):
+        scripts.put(f"p{n}", f"i{n}")
+        scripts.call("set_policy", "e", "hold", "500", partition=f"p{n}")
+    clock.advance(500)
+    assert len(scripts.take(*(f"t{n:02d}" for n in range(30)))) == 30
+
+
 def test_a_rate_counts_weight_where_it_says_so(scripts, clock):
     ask(scripts, "a", "interval", "100", "tolerance", "0", "by", "weight")
     scripts.put("a", "a1", "a2", weight=3)

@@ -5,15 +5,16 @@ Invariant: every decision is kept in Redis and acts at the next lease of any wor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.celery.entries import ID_MAX, PARTITION_MAX, check_text
-from vtrr_queue.errors import ArgumentTypeError
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 from vtrr_queue.model import Cancelled
 from vtrr_queue.policy import PLAN_POINTS, policy_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from vtrr_queue.engine import Engine
     from vtrr_queue.model import TriggerBudget, Wake
@@ -129,12 +130,18 @@ class Controls:
             raise ArgumentTypeError("item_ids", ids, "an id, or a list of ids")
         for at, item_id in enumerate(ids):
             check_text(f"item_ids[{at}]", item_id, ID_MAX)
-        cancelled = self.engine.cancel(ids)
-        if partition is None:
-            return cancelled
-        self.purge(partition)
-        more = self.engine.cancel(self.engine.running_of(partition))
-        return Cancelled(cancelled.waiting + more.waiting, cancelled.running + more.running)
+        if partition is not None:
+            check_text("partition", partition, PARTITION_MAX)
+        done = [self.engine.cancel(ids)]
+        if partition is not None:  # an item may move meanwhile: what runs goes first, and again
+            done.append(self.engine.cancel(self.engine.running_of(partition)))
+            self.engine.purge(partition)
+            done.append(self.engine.cancel(self.engine.running_of(partition)))
+            done += map(self.engine.cancel, self.engine.delayed_of(partition, DELAYED_AT_ONCE))
+        return Cancelled(
+            tuple(item_id for each in done for item_id in each.waiting),
+            tuple(dict.fromkeys(item_id for each in done for item_id in each.running)),
+        )
 
     def purge(self, partition: str) -> int:
         """Forget all items of a partition that wait, those with a countdown too.
@@ -161,10 +168,17 @@ class Controls:
         """Ask the app's callable and store what has changed since this process asked last."""
         if self._policy_source is None:
             return
-        settings = dict(self._policy_source(partition) or {})
+        settings = self._policy_source(partition)
+        if settings is None:
+            settings = {}
+        if not isinstance(settings, Mapping):
+            raise ArgumentTypeError("policy", settings, "a dict, or None")
+        for point in settings:
+            if point not in PLAN_POINTS:
+                raise ArgumentError("policy", point, f"one of {', '.join(PLAN_POINTS)}")
         words = policy_words(settings)
-        if self._given.get(partition, {}) != words:
-            self._set(partition, **(dict.fromkeys(PLAN_POINTS) | settings))
+        if self._given.get(partition) != words:
+            self._set(partition, **(dict.fromkeys(PLAN_POINTS) | dict(settings)))
             if len(self._given) >= REMEMBERED:
                 self._given.clear()
             self._given[partition] = words

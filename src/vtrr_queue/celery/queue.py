@@ -244,11 +244,7 @@ class VTRRQueue(Controls):
         return settled.held
 
     def reclaim(self) -> int:
-        """Put expired leases back.
-
-        Returns:
-            How many there were.
-        """
+        """Put expired leases back; how many there were."""
         return self.engine.reclaim().count
 
     def reclaim_and_dispatch(self) -> int:
@@ -299,12 +295,14 @@ class VTRRQueue(Controls):
         Returns:
             False when that lease is no longer held; then nothing was changed.
         """
-        held = self.engine.bury(
-            lease.item_id, lease.token, reason, exception=exception, traceback=traceback
-        ).held
-        if held:
+        details = {"exception": exception, "traceback": traceback}
+        settled = self.engine.bury(
+            lease.item_id, lease.token, reason, budget=self.budget, **details
+        )
+        if settled.dead:
             self.died(lease.item_id, f"{reason}: {exception}" if exception else reason)
-        return held
+        self.send_triggers(settled.wake)
+        return settled.held
 
     def died(self, item_id: str, reason: str) -> None:
         """Log that an item is a dead letter now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.client import ATTEMPTS, Unconfirmed
@@ -27,7 +28,7 @@ from vtrr_queue.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vtrr_queue.client import Reply
 
@@ -80,14 +81,15 @@ class Producing(Ruling):
         reply: Reply = ["enqueued", b"", 0, 0, 0, b""]
         done = 0
         triggers = trigger_arguments(budget)
+        fresh = len(set(ids))
         for chunk in chunks:
             last = done + len(chunk) == len(items)
             sends = triggers if last else trigger_arguments(NO_TRIGGERS)
             wait = None if unconfirmed else _chunk_durability(durability, last=last)
             try:
-                reply, cause = self._enqueue_chunk(
-                    partition, chunk, on_duplicate, (*sends, len(items), int(done == 0)), wait
-                )
+                counts = (*sends, len(items), 0 if done else fresh)
+                send = partial(self._enqueue_chunk, partition, chunk, on_duplicate, wait=wait)
+                reply, cause = self._with_room(send, counts, ids[done + len(chunk) :])
             except (Unavailable, Refused) as exc:
                 if done:
                     raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
@@ -99,6 +101,19 @@ class Producing(Ruling):
         if durability is not None and unconfirmed:
             raise NotDurable(ids, durability.level, unconfirmed, enqueued)
         return enqueued
+
+    def _with_room(
+        self, send: Callable[..., tuple[Reply, str]], counts: tuple[int, int, str, int, int],
+        later: Sequence[str],
+    ) -> tuple[Reply, str]:  # fmt: skip
+        """Send a chunk; refused for want of room, again without what is known of later ones."""
+        try:
+            return send(counts)
+        except BacklogFull:
+            known = set(self.known(later))
+            if not known:
+                raise
+        return send((*counts[:4], counts[4] - len(known)))
 
     def known(self, item_ids: Sequence[str]) -> list[str]:
         """Which of these ids are waiting or running, in the given order."""
@@ -114,10 +129,10 @@ class Producing(Ruling):
         chunk: Sequence[NewItem],
         on_duplicate: OnDuplicate,
         triggers: tuple[int, int, str, int, int],
-        durability: Durability | None,
+        wait: Durability | None,
     ) -> tuple[Reply, str]:
         """Store one chunk; its reply, and why it is not confirmed ("" when it is)."""
-        wait_seconds = durability.timeout_seconds if durability else 0.0
+        wait_seconds = wait.timeout_seconds if wait else 0.0
         remember = (ATTEMPTS + 1) * self.client.socket_timeout + wait_seconds + 2
         remember_ms = int(remember * 1000)
         later = any(item.delay_ms for item in chunk)
@@ -129,9 +144,7 @@ class Producing(Ruling):
             echo = f"{producer}:{number}"
             unconfirmed = ""
             try:
-                reply = self.client.call(
-                    "enqueue", echo, lambda _: (producer, number, *rest), durability
-                )
+                reply = self.client.call("enqueue", echo, lambda _: (producer, number, *rest), wait)
             except Unconfirmed as exc:
                 reply, unconfirmed = exc.replies[0], str(exc)
         if self._check(reply)[0] == "duplicate":

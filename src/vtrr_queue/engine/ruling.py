@@ -35,6 +35,9 @@ class Ruling(EngineBase):
                 this as they start.
         """
         is_set = any(value not in {None, "weight"} for value in self.limits.values())
+        if self._declared and anyway and is_set:
+            (kept,) = self.client.read(("HEXISTS", self.keys["policy"], ""))
+            self._declared = bool(kept)  # the server may have lost everything
         if not self._declared and (is_set or (anyway and self.limits)):
             self.set_policy("", budget=NO_TRIGGERS, **self.limits)
             self._declared = True

@@ -263,9 +263,10 @@ class Serving(Ruling):
         return self._settled(reply, "retried", "")
 
     def bury(
-        self, item_id: str, token: str, reason: str, *, exception: str = "", traceback: str = ""
-    ) -> Settled:
-        """Move a leased item to the dead letters.
+        self, item_id: str, token: str, reason: str, *, exception: str = "", traceback: str = "",
+        budget: TriggerBudget = NO_TRIGGERS,
+    ) -> Settled:  # fmt: skip
+        """Move a leased item to the dead letters; one that was cancelled goes for good.
 
         Args:
             item_id: The item.
@@ -273,13 +274,15 @@ class Serving(Ruling):
             reason: Why, for people.
             exception: ``repr`` of what ended the run.
             traceback: Its traceback.
+            budget: How many triggers may stand.
 
         Source:
             ``scripts/bury.lua``.
         """
-        rest = (item_id, format_note(reason, exception, traceback), self._bounds)
+        triggers = trigger_arguments(budget)
+        rest = (item_id, format_note(reason, exception, traceback), self._bounds, *triggers)
         reply = self.client.call("bury", token, lambda attempt: (attempt, *rest))
-        return self._settled(reply, "buried", "")
+        return self._settled(reply, "dropped", triggers[2])
 
     def reclaim(self, *, budget: TriggerBudget = NO_TRIGGERS) -> Reclaimed:
         """Put expired leases back and promote delayed items that are due.

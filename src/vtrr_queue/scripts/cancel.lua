@@ -49,7 +49,10 @@ for at = item_ids, #ARGV do
   end
 end
 for partition in pairs(touched) do
-  while skip_cancelled(partition) == MOST_CUT do
+  for _ = 1, MOST_SKIPS do -- the others are skipped when their turn comes
+    if skip_cancelled(partition) < MOST_CUT then
+      break
+    end
   end
   reconsider(partition)
 end

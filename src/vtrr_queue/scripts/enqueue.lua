@@ -16,7 +16,7 @@
 -- @arg triggers_timeout int ms
 -- @arg triggers_prefix str
 -- @arg items int items of the whole call, of which this may be a part
--- @arg first int 1 for the first part of a call
+-- @arg fresh int items of the whole call that are not known yet; 0 for a later part of it
 -- @arg channel str wake channel, "" for none
 -- @rest entries item_id, weight, delay (ms), body
 -- @include now_ms
@@ -64,10 +64,11 @@ if #reply > 0 then
   return { "duplicate", echo, now, 0, 0, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
 end
 local bound = uses.p and policy_of(partition).backlog or 0
-if bound > 0 and first == 1 then
-  local more, waiting_now = items, waits(partition)
+if bound > 0 and fresh > 0 then
+  local more, waiting_now = fresh, waits(partition)
   for at = entries, #ARGV, 4 do
-    more = more - redis.call("HEXISTS", TASK, ARGV[at])
+    local delayed = tonumber(ARGV[at + 2]) > 0
+    more = more - (delayed and 1 or redis.call("HEXISTS", TASK, ARGV[at]))
   end
   if waiting_now + more > bound then
     return { "full", echo, now, 0, 0, "", waiting_now, bound }

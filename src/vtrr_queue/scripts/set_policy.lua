@@ -2,7 +2,6 @@
 -- @key policy hash partition -> policy, "" for the queue
 -- @key running hash partition -> leases held
 -- @key parked zset partition -> wake time (ms), "" for the queue
--- @key rate zset partition -> theoretical arrival time (ms)
 -- @arg echo str
 -- @arg replay int how many times this call was sent before
 -- @arg partition str "" for the queue
@@ -46,9 +45,7 @@ for at = changes, #ARGV, 2 do
     value = number > 0 and string.format("%.0f", now + number) or "-"
   end
   words[places[field]] = value
-  if field == "total_interval" or field == "interval" and partition ~= "" then
-    redis.call("ZREM", RATE, partition)
-  elseif field == "charge" then
+  if field == "charge" then
     uses["r"] = value == "runtime" or nil
   end
 end

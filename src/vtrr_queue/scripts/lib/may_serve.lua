@@ -1,9 +1,9 @@
 --- Whether the policy of a partition lets it be served now; one that must wait for a time is parked.
 -- @key running hash partition -> leases held
--- @key rate zset partition -> theoretical arrival time (ms)
 -- @key parked zset partition -> wake time (ms)
 -- @include policy_of
 -- @include now_ms
+-- @include arrival
 -- @optional p
 local function may_serve(partition)
   local policy = policy_of(partition)
@@ -15,7 +15,7 @@ local function may_serve(partition)
   end
   local wake = policy.hold
   if policy.interval > 0 then
-    wake = math.max(wake, (redis.call("ZSCORE", RATE, partition) or 0) - policy.tolerance)
+    wake = math.max(wake, arrival(partition, policy.interval, policy.tolerance, policy.by, now_ms()) - policy.tolerance)
   end
   if wake > now_ms() then
     redis.call("ZADD", PARKED, math.ceil(wake), partition)

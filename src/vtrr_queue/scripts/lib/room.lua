@@ -1,9 +1,9 @@
 --- How many more items the queue as a whole may lease now; when it must wait for a time, "" is parked.
 -- @key queue zset partition -> start tag
 -- @key inflight zset token -> next look (ms)
--- @key rate zset partition -> theoretical arrival time (ms)
 -- @key parked zset partition -> wake time (ms)
 -- @include policy_of
+-- @include arrival
 -- @optional p
 local function room(now)
   local queue = policy_of("")
@@ -12,7 +12,8 @@ local function room(now)
   end
   local wake = queue.hold
   if queue.total_interval > 0 then
-    wake = math.max(wake, (redis.call("ZSCORE", RATE, "") or 0) - queue.total_tolerance)
+    local due = arrival("", queue.total_interval, queue.total_tolerance, queue.total_by, now)
+    wake = math.max(wake, due - queue.total_tolerance)
   end
   if wake > now then
     if redis.call("EXISTS", QUEUE) == 1 then

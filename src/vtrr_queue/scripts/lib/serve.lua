@@ -45,8 +45,8 @@ local function serve(token, virtual, now, expiry, holder)
       else
         tag = tag + charge / policy.share
         local queue = policy_of("")
-        spend(partition, policy.interval, policy.by, weight, now)
-        spend("", queue.total_interval, queue.total_by, weight, now)
+        spend(partition, policy.interval, policy.tolerance, policy.by, weight, now)
+        spend("", queue.total_interval, queue.total_tolerance, queue.total_by, weight, now)
       end
     end
     local stays = redis.call("EXISTS", backlog) == 1
