@@ -85,9 +85,8 @@ def life_costs(client: redis.Redis, rounds: int) -> dict[str, float]:
     for number in range(PARTITIONS):
         blocked.fill(f"p{number}", 20)
     queues["share and cap on every partition"].rule({"share": 2, "cap": 50})
-    queues["share, cap and rate on every partition"].rule(
-        {"share": 2, "cap": 50, "rate": Rate(1000, 100)}
-    )
+    limits = {"share": 2, "cap": 50, "rate": Rate(1000, 100)}
+    queues["share, cap and rate on every partition"].rule(limits)
     queues["charge by run time"].engine.set_policy("", charge="runtime")
     queues["all of these"].engine.set_policy("", charge="runtime")
     queues["all of these"].rule(limits)

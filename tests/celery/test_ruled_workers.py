@@ -169,7 +169,7 @@ def measure_worker_time(stage, seconds):
 def test_worker_time_is_shared(make_stage):
     """Items of 0.05 s and 2 s: both tenants get about half of the workers."""
     stage = make_stage(charge="runtime")
-    worked = measure_worker_time(stage, 14)
+    worked = measure_worker_time(stage, 9)
     assert 0.35 <= worked["long"] / worked.total() <= 0.65, worked
 
 

@@ -62,7 +62,7 @@ def test_shares_of_three_to_one(scripts, charge):
         Tenant("three", 2.0, backlog=9000, exponential=True, policy={"share": 3}),
         Tenant("one", 2.0, backlog=9000, exponential=True),
     ]
-    run = simulate(scripts, tenants, seconds=1000, charge=charge)
+    run = simulate(scripts, tenants, seconds=600, charge=charge)
     assert 0.72 <= shares(run)["three"] <= 0.78
 
 
@@ -102,7 +102,7 @@ def test_a_tenant_whose_cap_is_lifted_does_not_take_the_pool(scripts):
 def test_trickling_tenants_do_not_starve_a_backlogged_one(scripts):
     """Each enqueues an item whenever it has none; debt is kept, so that it pays for them."""
     trickling = [Tenant(f"t{n:02d}", 4.0, rate=2.0) for n in range(10)]
-    run = simulate(scripts, [*trickling, Tenant("big", 4.0, backlog=5000)], seconds=600)
+    run = simulate(scripts, [*trickling, Tenant("big", 4.0, backlog=5000)], seconds=400)
     assert shares(run)["big"] >= 0.9 / 11
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.doctor import Finding, worst_first
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 BROKER_SECONDS = 2.0
 """Longest wait for the broker, s."""
 
-REPLY_SECONDS = 1.3
+REPLY_SECONDS = 1.0
 """How long workers are waited for, s."""
+
+KNOWN_REPLY_SECONDS = 3.0
+"""Longest wait for workers that are known to be there: a busy one answers once a second."""
 
 VISIBILITY_SECONDS = {"redis": 3600.0, "sqs": 1800.0}
 """Transport -> its visibility timeout when the app sets none, s (kombu)."""
@@ -89,17 +93,18 @@ def _ask(vtrr: VTRRQueue) -> Asked:
                 connection.transport_options.setdefault("socket_timeout", BROKER_SECONDS)
                 connection.transport_options.setdefault("socket_connect_timeout", BROKER_SECONDS)
             connection.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
-            inspect = vtrr.app.control.inspect(timeout=REPLY_SECONDS, connection=connection)
-            consumed = inspect.active_queues() or {}
+            ask = partial(vtrr.app.control.inspect, connection=connection)
+            consumed = ask(timeout=REPLY_SECONDS).active_queues() or {}
             mine = {
                 worker for worker, queues in consumed.items()
                 if any(queue["name"] == vtrr.celery_queue for queue in queues)
             }  # fmt: skip
-            stats = (inspect.stats() if mine else None) or {}
+            known = ask(sorted(mine), timeout=KNOWN_REPLY_SECONDS)  # ends with the last reply
+            stats = (known.stats() if mine else None) or {}
             workers = {name: stats.get(name, {}) for name in mine}
             parking = any(_reserves(each) is not None for each in workers.values())
             ask_more = parking and kind == "redis" and vtrr.dispatch == "trigger"
-            conf = (inspect.conf() if ask_more else None) or {}
+            conf = (known.conf() if ask_more else None) or {}
     except Exception as exc:  # noqa: BLE001 - any transport has errors of its own
         return Asked(kind, failure=exc)
     free = frozenset(name for name in conf if conf[name].get("worker_disable_prefetch"))
