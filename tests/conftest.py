@@ -73,4 +73,4 @@ def start_worker(tmp_path):
     yield start
     for worker in workers:
         worker.kill_group()
-        print(worker.tail())  # noqa: T201 - pytest shows it when the test failed
+        print(worker.tail())

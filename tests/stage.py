@@ -78,7 +78,7 @@ class Stage:
     def __exit__(self, *exc_info: object) -> None:
         for worker in self.workers:
             worker.kill_group()
-            print(worker.tail())  # noqa: T201 - pytest shows it when the test failed
+            print(worker.tail())
         # Results that a failed test still holds outlive the server they would ask.
         self.app.app.backend.remove_pending_result = lambda result: result
         self._stack.close()

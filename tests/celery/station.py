@@ -84,7 +84,7 @@ class Station(Stage):
         """After a test: end what still holds, show the latest logs."""
         self.let_go(*self.holding)
         self.holding.clear()
-        print(*(worker.tail() for worker in self.workers[-2:]), sep="\n")  # noqa: T201
+        print(*(worker.tail() for worker in self.workers[-2:]), sep="\n")
 
     def queue(self, deed: str, *, then: str = "end", **options: Any) -> str:
         """Enqueue one item, with a deed for reruns and Celery options; returns its id."""

@@ -254,16 +254,6 @@ def test_a_repeated_call_needs_no_room(make):
         put(vtrr, "a", 1)
 
 
-def test_limits_come_back_after_the_server_has_lost_everything(make, redis_client):
-    """As soon as a worker looks."""
-    vtrr = make(default_cap=1)
-    put(vtrr, "a", 1)
-    redis_client.flushdb()
-    vtrr.engine.declare(anyway=True)
-    put(vtrr, "a", 3)
-    assert partitions(vtrr, 3) == {"a": 1}
-
-
 def test_a_cancelled_run_that_fails_is_no_dead_letter(make):
     vtrr = make(on_failure="dead")
     (item_id,) = put(vtrr, "a", 1)

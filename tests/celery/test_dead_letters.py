@@ -1,9 +1,11 @@
 """What fails for good is kept with its reason, and nothing else waits for it."""
 
 import pytest
+from celery import Celery
 
 from tests.stage import DISPATCHES, Stage
 from tests.waiting import eventually
+from vtrr_queue import VTRRQueue
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 from vtrr_queue.model import NewItem
 from vtrr_queue.payload import encode
@@ -137,10 +139,6 @@ def test_hundreds_of_letters_are_walked(vtrr_with_letters):
 @pytest.fixture
 def vtrr_with_letters(redis_client):
     """A queue with the letters a1, a2 and b1, which died in this order."""
-    from celery import Celery  # noqa: PLC0415
-
-    from vtrr_queue import VTRRQueue  # noqa: PLC0415
-
     vtrr = VTRRQueue(redis_client, Celery(broker="memory://"), name="q", dispatch="direct")
     for item_id in ("a1", "a2", "b1"):
         vtrr.store(item_id[0], [NewItem(item_id, b"x")])

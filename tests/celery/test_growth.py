@@ -46,7 +46,7 @@ def test_a_worker_does_not_grow(tmp_path, pool, noops, limits):
         drain(stage, "limit", limits)
         after = resident(worker)
         seen = [f"{a / 1e6:.1f} -> {b / 1e6:.1f} MB" for a, b in zip(before, after, strict=True)]
-        print(f"resident after {noops} no-op items and {limits} soft limits: {seen}")  # noqa: T201
+        print(f"resident after {noops} no-op items and {limits} soft limits: {seen}")
         assert all(b < 1.1 * a for a, b in zip(before, after, strict=True)), seen
         assert connections(stage) <= connected + THREADS
         assert int(stage.redis.get("counter:limits")) > 0.95 * (limits + 40)

@@ -73,7 +73,7 @@ def test_a_rate_is_kept_without_polling(make_stage):
 def test_a_rate_is_kept_for_a_while(make_stage):
     """Over 20 seconds within 5 %."""
     rate, calls = measure_rate(make_stage(), 20)
-    print(f"10/s, burst 5, idle workers, 20 s: {rate:.2f}/s, {calls:.1f} calls an item")  # noqa: T201
+    print(f"10/s, burst 5, idle workers, 20 s: {rate:.2f}/s, {calls:.1f} calls an item")
     assert 9.5 <= rate <= 10.5
     assert calls < 8
 
@@ -97,6 +97,20 @@ def test_a_rate_is_kept_beside_long_items(make_stage):
     put(stage, "a", 5, 5)
     runs = stage.wait_runs(5)
     assert runs[4]["at"] - runs[0]["at"] < 4
+
+
+@pytest.mark.parametrize("dispatch", ["direct"], indirect=True)
+def test_limits_come_back_after_the_server_has_lost_everything(make_stage):
+    """As soon as a worker looks, though no process has started since."""
+    stage = make_stage(default_cap=1)
+    start(stage)
+    put(stage, "a", 1)
+    stage.wait_rest("ruled")
+    stage.redis.flushdb()
+    put(stage, "a", 4, 0.3)  # this process has declared its limits before
+    limits = stage.app.vtrr.engine.keys["policy"]
+    eventually(lambda: stage.redis.hexists(limits, ""), 15, "the limits in force")
+    stage.wait_rest("ruled", 30)
 
 
 def test_a_cap_holds_whoever_is_killed(make_stage):
@@ -178,5 +192,5 @@ def test_worker_time_is_shared_for_a_minute(make_stage):
     """The same within 40 to 60 %."""
     stage = make_stage(charge="runtime")
     worked = measure_worker_time(stage, 60)
-    print(f"worker seconds in 60 s on 4 processes: {dict(worked)}")  # noqa: T201
+    print(f"worker seconds in 60 s on 4 processes: {dict(worked)}")
     assert 0.4 <= worked["long"] / worked.total() <= 0.6

@@ -112,7 +112,7 @@ def test_what_a_failover_loses(level, cut):
             lost.append(len(set(producer.acknowledged) - kept))
             acknowledged += len(producer.acknowledged)
             engine.client.close()
-    print(  # noqa: T201
+    print(
         f"failover {'with the replica cut off 0.2 s before' if cut else 'at once'}, "
         f"durability={level}: lost {lost} of {acknowledged} acknowledged items in all"
     )

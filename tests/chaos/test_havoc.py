@@ -37,7 +37,7 @@ def test_a_long_havoc(tmp_path):
 def check_havoc(folder, seed, seconds):
     """Let a plan happen, mend everything, and compare the ledger with the server's own file."""
     events = plan(seed, seconds)
-    print(f"CHAOS_SEED={seed}, {seconds:g} s, plan {digest(events)}")  # noqa: T201
+    print(f"CHAOS_SEED={seed}, {seconds:g} s, plan {digest(events)}")
     with Scene(folder, seed) as scene:
         scene.perform(events)
         scene.heal()
@@ -49,7 +49,7 @@ def check_havoc(folder, seed, seconds):
     try:
         verdict.check()
     finally:
-        print(verdict.report())  # noqa: T201
+        print(verdict.report())
 
 
 def audits_within(scene, seed):

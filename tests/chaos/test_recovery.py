@@ -46,7 +46,7 @@ def measure(station, items, since):
 
 
 def report(case, dispatch, took, bound):
-    print(  # noqa: T201
+    print(
         f"{case}, {dispatch}: {len(took)} items, median {statistics.median(took):.2f} s, "
         f"longest {max(took):.2f} s, bound {bound:g} s"
     )
