@@ -91,6 +91,9 @@ class ItemRequest(Request):
                 super().on_failure(exc_info, send_failed_event, return_ok)
         finally:
             why = "the function raised" if fate is Fate.FAILED else safe_repr(exc)
+            if not return_ok and fate in {Fate.FAILED, Fate.ACK}:  # from the pool, not the tracer
+                why = "the run failed outside of its function"
+                logger.error("%s[%s] failed outside of its function: %r", self.name, self.id, exc)
             trace = str(exc_info.traceback or "")
             self.vtrr_settle(fate, why, exception=safe_repr(exc), traceback=trace)
 
