@@ -67,10 +67,13 @@ def run(task, deed, seconds):
             time.sleep(seconds)
         if deed == "retry" and task.request.retries < 1:
             raise task.retry(countdown=0.1)
-        if deed == "spawn":
+        if deed == "spawn":  # in many partitions: under a cap of 1 each drains one by one
+            parent = task.request.id
             with contextlib.suppress(VTRRError):
                 task.apply_async(
-                    ("work", seconds), task_id=f"{task.request.id}+", partition_key="spawned"
+                    ("work", seconds),
+                    task_id=f"{parent}+",
+                    partition_key=f"spawned {parent[-1]}",
                 )
         if deed == "fail":
             raise ValueError("as told")

@@ -28,7 +28,7 @@ POOLS = ("prefork", "threads", "prefork", "threads")
 SLOTS = 3
 PARTITIONS = 50
 DEEDS = ("work", "work", "work", "careful", "careful", "fail", "retry", "spawn")
-BATCH, PAUSE_SECONDS = 30, 0.3
+BATCH, PAUSE_SECONDS = 30, 0.4
 EARLIER = 20
 """Calls back that an id may come from a second time."""
 DURABLE = (
