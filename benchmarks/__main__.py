@@ -58,7 +58,9 @@ def _print(name: str, found: dict[str, float], options: argparse.Namespace) -> N
         unit, _, what = key.partition(" ")
         note = ""
         if unit == "us":
+            peer_value = found.get(f"us eager {what}")
             note = f"{value / floor:6.1f} x a trivial EVALSHA"
+            note += f", {value / peer_value:5.2f} x eager" if peer_value else ""
         elif unit == "us/life":
             note = f"{value / found['us/life nothing optional']:6.2f} x the life without"
         elif unit == "items/s":

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from benchmarks.eager import EagerQueue
 from vtrr_queue import Engine
 from vtrr_queue.model import NewItem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import redis
 
 BODY = b"x" * 114
+CALLS = 500
+"""Calls of each step a round."""
+
 ID = "item-{:031d}"
 """36 bytes, as a UUID in text."""
 
@@ -35,91 +41,131 @@ def memory_per_item(client: redis.Redis, items: int) -> float:
     return (after - before) / (size * partitions)
 
 
+class Peer(Protocol):
+    """A queue whose items live: ours, or the eager one."""
+
+    def enqueue(self, partition: str, items: list[NewItem]) -> object:
+        """Store items."""
+
+    def take(self) -> tuple[str, str]:
+        """Lease an item: its id, the token."""
+
+    def ack(self, item_id: str, token: str) -> object:
+        """Finish it."""
+
+
+class Ours(Engine):
+    """Our queue as a peer."""
+
+    def take(self) -> tuple[str, str]:
+        """Lease an item: its id, the token."""
+        lease = self.lease().items[0]
+        return lease.item_id, lease.token
+
+
 class LifeSteps:
     """The steps of an item's life, one call at a time, on a queue that stays filled.
+
+    Args:
+        peer: The queue.
+        items: Items waiting all the while.
+        partitions: Partitions they are spread over.
+    """
+
+    def __init__(self, peer: Peer, items: int, partitions: int) -> None:
+        self._peer, self._partitions = peer, partitions
+        self._leases: list[tuple[str, str]] = []
+        self._serial = 0
+        size = max(1, min(500, items // partitions))
+        for _ in range(items // size):
+            self.enqueue(size)
+
+    def enqueue(self, count: int) -> None:
+        """Enqueue so many items in one call."""
+        self._serial += count
+        fresh = [NewItem(ID.format(self._serial - n), BODY) for n in range(count)]
+        self._peer.enqueue(f"p{self._serial // count % self._partitions}", fresh)
+
+    def lease(self, _count: int) -> None:
+        """Lease one item."""
+        self._leases.append(self._peer.take())
+
+    def ack(self, _count: int) -> None:
+        """Finish one item."""
+        self._peer.ack(*self._leases.pop())
+
+
+class Floor:
+    """What the server takes for nothing.
+
+    Args:
+        client: Server to use.
+    """
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._trivial = client.script_load("return 1")
+
+    def push(self, _count: int) -> None:
+        """Push one element."""
+        self._client.lpush("floor", ID)
+
+    def pop(self, _count: int) -> None:
+        """Pop one element."""
+        self._client.rpop("floor")
+
+    def trivial(self, _count: int) -> None:
+        """A script that does nothing."""
+        self._client.evalsha(self._trivial, 0)
+
+
+LIFE = (("enqueue 1", "enqueue", 1), ("lease", "lease", 1), ("ack", "ack", 1))
+"""Name, method, items a call."""
+
+
+def script_costs(client: redis.Redis, items: int, partitions: int, rounds: int) -> dict[str, float]:
+    """Median server microseconds of each step of an item's life, of the eager layout and the floor.
 
     Args:
         client: Server to use; its database is emptied.
         items: Items waiting all the while.
         partitions: Partitions they are spread over.
-    """
-
-    def __init__(self, client: redis.Redis, items: int, partitions: int) -> None:
-        self._client, self._partitions = client, partitions
-        self._engine = Engine(client, "bench")
-        self._trivial = client.script_load("return 1")
-        self._leases: list[tuple[str, str]] = []
-        self._serial = 0
-        for _ in range(items // 500):
-            self.enqueue_500()
-
-    def _fresh(self, count: int) -> list[NewItem]:
-        self._serial += count
-        return [NewItem(ID.format(self._serial - n), BODY) for n in range(count)]
-
-    def lpush(self) -> None:
-        """Floor: push one element."""
-        self._client.lpush("floor", ID)
-
-    def rpop(self) -> None:
-        """Floor: pop one element."""
-        self._client.rpop("floor")
-
-    def trivial(self) -> None:
-        """Floor: a script that does nothing."""
-        self._client.evalsha(self._trivial, 0)
-
-    def enqueue_1(self) -> None:
-        """Enqueue one item."""
-        self._engine.enqueue(f"p{self._serial % self._partitions}", self._fresh(1))
-
-    def enqueue_500(self) -> None:
-        """Enqueue 500 items in one call."""
-        self._engine.enqueue(f"p{self._serial // 500 % self._partitions}", self._fresh(500))
-
-    def lease(self) -> None:
-        """Lease one item."""
-        lease = self._engine.lease().items[0]
-        self._leases.append((lease.item_id, lease.token))
-
-    def ack(self) -> None:
-        """Finish one item."""
-        self._engine.ack(*self._leases.pop())
-
-
-STEPS = (
-    ("LPUSH", "lpush", 500, LifeSteps.lpush),
-    ("RPOP", "rpop", 500, LifeSteps.rpop),
-    ("trivial EVALSHA", "evalsha", 500, LifeSteps.trivial),
-    ("enqueue 1", "evalsha", 500, LifeSteps.enqueue_1),
-    ("lease", "evalsha", 500, LifeSteps.lease),
-    ("ack", "evalsha", 500, LifeSteps.ack),
-    ("enqueue 500, an item", "evalsha", 4, LifeSteps.enqueue_500),
-)
-"""Name, command in INFO commandstats, calls a round, step."""
-
-
-def script_costs(client: redis.Redis, items: int, partitions: int, rounds: int) -> dict[str, float]:
-    """Median server microseconds a call of each step of an item's life, and of the floor.
-
-    Args:
-        client: Server to use; its database is emptied.
-        items: Items waiting all the while.
-        partitions: Partitions they are spread over, at most one for 500 items.
         rounds: Interleaved rounds.
     """
     client.flushdb()
-    steps = LifeSteps(client, items, partitions)
+    floor = Floor(client)
+    steps: dict[str, LifeSteps] = {
+        "": LifeSteps(Ours(client, "bench"), items, partitions),
+        "eager ": LifeSteps(EagerQueue(client, "bench"), items, partitions),
+    }
+    plan: list[tuple[str, str, int, int, Callable[[int], None]]] = [
+        ("LPUSH", "lpush", 500, 1, floor.push),
+        ("RPOP", "rpop", 500, 1, floor.pop),
+        ("trivial EVALSHA", "evalsha", 500, 1, floor.trivial),
+    ]
+    for who, life in steps.items():
+        plan += [(f"{who}{name}", "evalsha", CALLS, count, getattr(life, method))
+                 for name, method, count in LIFE]  # fmt: skip
+        plan.append((f"{who}enqueue 1,000, an item", "evalsha", 4, 1000, life.enqueue))
     found: dict[str, list[float]] = {}
     for _ in range(rounds):
-        for name, command, calls, step in STEPS:
+        for name, command, calls, count, step in plan:
             client.config_resetstat()
             for _ in range(calls):
-                step(steps)
+                step(count)
             used = float(client.info("commandstats")[f"cmdstat_{command}"]["usec"])
-            pieces = 500 * calls if name.endswith("an item") else calls
-            found.setdefault(name, []).append(used / pieces)
+            found.setdefault(name, []).append(used / calls / count)
+        for life in steps.values():
+            _shrink(life, 4000)
     client.flushdb()
-    costs = {name: statistics.median(values) for name, values in found.items()}
-    costs["item life"] = costs["enqueue 1"] + costs["lease"] + costs["ack"]
-    return costs
+    for who in steps:
+        lives = zip(*(found[f"{who}{name}"] for name, _, _ in LIFE), strict=True)
+        found[f"{who}item life"] = [sum(life) for life in lives]
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def _shrink(life: LifeSteps, count: int) -> None:
+    """Take out what the bulk calls put in, so that all rounds are alike."""
+    for _ in range(count):
+        life.lease(1)
+        life.ack(1)

@@ -30,6 +30,7 @@ from redis.exceptions import (
 )
 
 from vtrr_queue.errors import Refused, ReplyMismatch, Unavailable
+from vtrr_queue.keys import SCRIPT_KEYS
 from vtrr_queue.pool import private_pool
 from vtrr_queue.scripting import load, load_with_clock
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from redis.connection import AbstractConnection
 
+    from vtrr_queue.keys import QueueKeys
     from vtrr_queue.model import Durability
 
 ATTEMPTS = 3
@@ -96,7 +98,7 @@ class ScriptClient:
 
     Args:
         client: The user's ``redis.Redis``; only its settings are read.
-        keys: Declared keys, passed to every script.
+        keys: Names of the queue's keys.
         socket_timeout: Bound on connecting and on one reply, s.
 
     Attributes:
@@ -106,12 +108,12 @@ class ScriptClient:
         clock_key: Key whose value scripts take for the time, in a simulation.
     """
 
-    def __init__(self, client: object, keys: Sequence[str], socket_timeout: float) -> None:
+    def __init__(self, client: object, keys: QueueKeys, socket_timeout: float) -> None:
         self.pool = private_pool(client, socket_timeout)
         self.socket_timeout = socket_timeout
         self.mask_signals = False
         self.calls = 0
-        self._keys = tuple(keys)
+        self._keys = {key: keys[key] for key in SCRIPT_KEYS}
         self._loaded: set[str] = set()
         self._options = ""
         self.clock_key = ""
@@ -331,7 +333,7 @@ class ScriptClient:
         if self.clock_key:
             script = load_with_clock(name, self._options, self.clock_key)
         way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
-        return (*way, script.keys, *self._keys[: script.keys], *arguments)
+        return (*way, len(script.keys), *map(self._keys.__getitem__, script.keys), *arguments)
 
     def _must_repeat(self, reply: Any) -> bool:
         """Whether a script did not run: unknown to the server, or without the parts it needs."""

@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from vtrr_queue.errors import ArgumentError
 from vtrr_queue.model import PRIORITY_DEFAULT
 
-SCHEMA = "3"
+SCHEMA = "4"
 """Layout number kept in the ``schema`` key while a queue holds anything."""
 
-OPTIONS = "clpr"
-"""Letters after the number while a queue uses cancels, priority levels, policies, run time."""
+OPTIONS = "cdlprx"
+"""Letters after the number while a queue uses some of these: cancels, delays, priority levels,
+policies, run time as charge, dead letters."""
+
+
+DEAD_LETTERS = "x"
+"""The letter of them."""
 
 
 def is_our_layout(schema: str) -> bool:
@@ -46,14 +51,11 @@ SCRIPT_KEYS = (
     "cancelled",
     "holes",
 )
-"""Keys declared to every script, in this order.
+"""Keys that scripts name; each is given those it uses, in this order.
 
 ``backlog``, ``recent`` and ``level`` are prefixes: scripts append ``:<partition>``, ``:<producer>``
 and ``:<priority>:<partition>``.
 """
-
-PLAIN_KEYS = SCRIPT_KEYS.index("recent") + 1
-"""How many of them a script gets that leaves out optional features."""
 
 KEY_PREFIXES = frozenset({"backlog", "recent", "level"})
 """Keys that go on after a colon."""
@@ -111,11 +113,6 @@ class QueueKeys:
         """Name of the list of waiting item ids of a partition and a priority."""
         key = "backlog" if priority == PRIORITY_DEFAULT else f"level:{priority}"
         return f"{self.prefix}{key}:{partition}"
-
-    @property
-    def declared(self) -> tuple[str, ...]:
-        """What every script gets as KEYS."""
-        return tuple(self.prefix + key for key in SCRIPT_KEYS)
 
     @property
     def wake_channel(self) -> str:

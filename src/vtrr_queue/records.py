@@ -48,12 +48,13 @@ def format_number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def format_weight(item: NewItem) -> str:
-    """Weight and priority as records carry them: "1" for no weight, "1.0" for a given 1."""
+def format_mark(item: NewItem) -> str:
+    """Weight, priority and delay (ms) as enqueue takes them: "1" for none, "1.0" for a given 1."""
     text = "1" if item.weight is None else format_number(item.weight)
     if text == "1" and item.weight is not None:
         text = "1.0"
-    return text if item.priority == PRIORITY_DEFAULT else f"{text}@{item.priority}"
+    text = text if item.priority == PRIORITY_DEFAULT else f"{text}@{item.priority}"
+    return f"{text}+{item.delay_ms}" if item.delay_ms else text
 
 
 def read_lease(item_id: bytes, token: bytes, expiry: bytes, record: bytes) -> Lease:
@@ -68,8 +69,8 @@ def read_lease(item_id: bytes, token: bytes, expiry: bytes, record: bytes) -> Le
 def read_record(record: bytes) -> tuple[str, float, int, int, bytes]:
     """Take a task record apart: partition, weight, timeouts, retries, body."""
     mark, timeouts, retries, length, rest = record.split(b" ", 4)
-    weight, at = float(mark.partition(b"@")[0]), int(length)
-    return rest[:at].decode(), weight, int(timeouts), int(retries), rest[at:]
+    weight, at = float(mark.partition(b"@")[0] or 1), int(length)
+    return rest[:at].decode(), weight, int(timeouts or 0), int(retries or 0), rest[at:]
 
 
 def read_priority(record: bytes) -> int:

@@ -1,6 +1,6 @@
 """Composes a script from its header, its includes and its body, and hashes it.
 
-Invariants: every script gets the same declared key list; each include appears once, before
+Invariants: a script is given just the keys it names; each include appears once, before
 its users; a body names keys and arguments, never ``KEYS[3]``.
 """
 
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from vtrr_queue.keys import OPTIONS, PLAIN_KEYS, SCHEMA, SCRIPT_KEYS
+from vtrr_queue.keys import OPTIONS, SCHEMA, SCRIPT_KEYS
+from vtrr_queue.lua_text import names_in, nested, with_values, without_dead_branches
 from vtrr_queue.model import (
     ESTIMATE_STEP,
     FIRST_CHARGE_MS,
@@ -27,6 +28,7 @@ from vtrr_queue.policy import FIELDS, OWN_FROM
 CONSTANTS = {
     "DEFAULT_LEVEL": f'"{PRIORITY_DEFAULT}"',
     "ESTIMATE_STEP": repr(ESTIMATE_STEP),
+    "ALL_OPTIONS": f'"{OPTIONS}"',
     "EXPECTED_SCHEMA": f'"{SCHEMA}"',
     "FIRST_CHARGE": repr(FIRST_CHARGE_MS),
     "FIELDS": "{ " + ", ".join(f'"{field}"' for field in FIELDS) + " }",
@@ -46,6 +48,10 @@ CONSTANTS = {
 }
 """Names a script may use without declaring them; each is composed in only where used."""
 
+TABLES = ("FIELDS",)
+"""Constants that are no literals: they stay names."""
+
+_NOW = re.compile(r"local function now_ms\(\)\n.*?\n(?=\s*end)", re.DOTALL)
 _TAG = re.compile(r"^-- @(\w+)\s*(.*)$")
 _ARGUMENT = {"str": "ARGV[{}]", "int": "tonumber(ARGV[{}])"}
 
@@ -60,6 +66,7 @@ class Header:
         arguments: (name, type, description) in the order of ARGV.
         rest: Name of the variable that holds the index of the first repeated argument.
         includes: Library functions it calls.
+        rare: Called seldom: what only it needs is defined inside it.
         optional: Letters of the features it serves only; a script of this kind has all parts.
         returns: Replies, alternatives separated by ``|``.
         cost: Complexity.
@@ -70,6 +77,7 @@ class Header:
     arguments: tuple[tuple[str, str, str], ...]
     rest: str
     includes: tuple[str, ...]
+    rare: bool
     optional: str
     returns: str
     cost: str
@@ -84,14 +92,14 @@ class Script:
         header: Its declaration.
         text: Composed Lua text.
         sha: SHA-1 of the text, for EVALSHA.
-        keys: How many of :data:`~vtrr_queue.keys.SCRIPT_KEYS` it gets.
+        keys: The keys it names, in the order of KEYS.
     """
 
     name: str
     header: Header
     text: str
     sha: str
-    keys: int
+    keys: tuple[str, ...]
 
 
 def script_names() -> tuple[str, ...]:
@@ -108,9 +116,8 @@ def load(name: str, options: str = OPTIONS) -> Script:
         name: The verb, such as ``"lease"``.
         options: Letters of :data:`~vtrr_queue.keys.OPTIONS`, sorted: it has the parts for these
             features. A server builds all functions of a script at each call, so it is the cheaper
-            the fewer it has. With none it gets the keys up to
-            :data:`~vtrr_queue.keys.PLAIN_KEYS`. When the queue uses a feature that it has no part
-            for, it does nothing and replies ``{"schema", echo, "options <letters>"}``.
+            the fewer it has. When the queue uses a feature that it has no part for, it does
+            nothing and replies ``{"schema", echo, "options <letters>"}``.
 
     Raises:
         ValueError: The includes form a cycle, or a header names an unknown key or type.
@@ -118,27 +125,17 @@ def load(name: str, options: str = OPTIONS) -> Script:
     source = _read(name)
     header = parse_header(source)
     options = OPTIONS if header.optional else options
-    included = _ordered(name, header.includes, options=options)
-    parts = [_body(source), *(_body(_read(f"lib/{lib}")) for lib in included)]
-    keys = set(header.keys)
-    for lib in included:
-        keys |= set(parse_header(_read(f"lib/{lib}")).keys)
-    lines = [f"local {key.upper()} = KEYS[{SCRIPT_KEYS.index(key) + 1}]"
-             for key in SCRIPT_KEYS if key in keys]  # fmt: skip
-    constants = {**CONSTANTS, "OPTIONS": f'"{options}"'}
-    lines += [f"local {constant} = {value}" for constant, value in constants.items()
-              if any(re.search(rf"\b{constant}\b", part) for part in parts)]  # fmt: skip
-    # Nothing behind a test of what is left out is reached, nor does it cost an upvalue.
-    for letter in set(OPTIONS) - set(options):
-        parts = [re.sub(rf"\buses\.{letter}\b", "false", part) for part in parts]
-    if not options:
-        parts = [part.replace("next(uses)", "false") for part in parts]
-    given = [f"local {argument} = {_ARGUMENT[kind].format(at)}"
-             for at, (argument, kind, _) in enumerate(header.arguments, start=1)]  # fmt: skip
-    if header.rest:
-        given.append(f"local {header.rest} = {len(header.arguments) + 1}")
-    text = "\n".join([f"-- vtrr-queue {name}", *lines, *parts[1:], *given, parts[0]]) + "\n"
-    return _script(name, header, text, len(SCRIPT_KEYS) if options else PLAIN_KEYS)
+    parts = [*_libraries(name, header.includes, options), _given(header) + _body(source)]
+    text = without_dead_branches(_without(set(OPTIONS) - set(options), "\n".join(parts)))
+    values = {**CONSTANTS, **_options(options)}
+    tables = [f"local {each} = {values.pop(each)}" for each in names_in(text, TABLES)]
+    for table in TABLES:
+        values.pop(table, None)
+    names = {key.upper(): key for key in SCRIPT_KEYS}
+    used = names_in(text, names)
+    values |= {key: f"KEYS[{n}]" for n, key in enumerate(used, start=1)}
+    text = "\n".join([f"-- vtrr-queue {name}", *tables, with_values(text, values)]) + "\n"
+    return _script(name, header, text, tuple(names[key] for key in used))
 
 
 @cache
@@ -151,8 +148,8 @@ def load_with_clock(name: str, options: str, key: str) -> Script:
         key: String with the time, ms.
     """
     script = load(name, options)
-    clock = f'local function now_ms()\n  return tonumber(redis.call("GET", "{key}"))\nend'
-    text = script.text.replace(_body(_read("lib/now_ms")), clock)
+    clock = f'local function now_ms()\n  return tonumber(redis.call("GET", "{key}"))\n'
+    text = _NOW.sub(clock, script.text)
     return _script(name, script.header, text, script.keys)
 
 
@@ -188,14 +185,67 @@ def parse_header(source: str) -> Header:
         arguments=tuple(arguments),
         rest=tags["rest"][0].split()[0] if "rest" in tags else "",
         includes=tuple(tags.get("include", ())),
+        rare="rare" in tags,
         optional=" ".join(tags.get("optional", ())),
         returns=" ".join(tags.get("return", ())),
         cost=" ".join(tags.get("cost", ())),
     )
 
 
-def _script(name: str, header: Header, text: str, keys: int) -> Script:
+def _script(name: str, header: Header, text: str, keys: tuple[str, ...]) -> Script:
     return Script(name, header, text, hashlib.sha1(text.encode()).hexdigest(), keys)  # noqa: S324
+
+
+def _given(header: Header) -> str:
+    given = [f"local {argument} = {_ARGUMENT[kind].format(at)}\n"
+             for at, (argument, kind, _) in enumerate(header.arguments, start=1)]  # fmt: skip
+    if header.rest:
+        given.append(f"local {header.rest} = {len(header.arguments) + 1}\n")
+    return "".join(given)
+
+
+def _options(letters: str) -> dict[str, str]:
+    uses = ", ".join(f"{letter} = true" for letter in letters)
+    return {
+        "OPTIONS": f'"{letters}"',
+        "OUR_SCHEMA": f'"{SCHEMA}{letters}"',
+        "OUR_USES": f"{{ {uses} }}",
+    }
+
+
+def _without(letters: set[str], text: str) -> str:
+    """Put false for the features that are left out."""
+    for letter in letters:
+        text = re.sub(rf"\buses\.{letter}\b", "false", text)
+    return text
+
+
+def _libraries(name: str, includes: tuple[str, ...], options: str) -> list[str]:
+    """Definitions of what a script needs; those of a rare function's own needs stand inside it."""
+    headers = {lib: _header(lib) for lib in _ordered(name, includes, options=options)}
+    cold = {lib for lib, header in headers.items() if header.rare}
+    hot = _reached(includes, headers, cold)
+    defined: list[str] = []
+    for lib, header in headers.items():
+        if lib not in hot:
+            continue
+        inner = _ordered(name, header.includes, options=options) if header.rare else []
+        within = [_body(_read(f"lib/{each}")) for each in inner if each not in hot]
+        body = _body(_read(f"lib/{lib}"))
+        defined.append(nested(lib, body, within) if header.rare else body)
+    return defined
+
+
+def _reached(includes: tuple[str, ...], headers: dict[str, Header], cold: set[str]) -> set[str]:
+    """What is called without passing through a rare function, and the rare ones met."""
+    found: set[str] = set()
+    ahead = list(includes)
+    while ahead:
+        lib = ahead.pop()
+        if lib in headers and lib not in found:
+            found.add(lib)
+            ahead += () if lib in cold else headers[lib].includes
+    return found
 
 
 def _ordered(
@@ -206,13 +256,17 @@ def _ordered(
         if lib in path:
             message = f"include cycle in {name}: {' -> '.join((*path, lib))}"
             raise ValueError(message)
-        header = parse_header(_read(f"lib/{lib}"))
+        header = _header(lib)
         if header.optional and not set(header.optional) & set(options):
             continue
         for entry in (*_ordered(name, header.includes, (*path, lib), options=options), lib):
             if entry not in ordered:
                 ordered.append(entry)
     return ordered
+
+
+def _header(lib: str) -> Header:
+    return parse_header(_read(f"lib/{lib}"))
 
 
 def _tags(lines: list[str]) -> dict[str, list[str]]:

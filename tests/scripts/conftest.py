@@ -45,7 +45,8 @@ class Scripts:
 
     def put(self, partition, *item_ids, weight=1, delay_ms=0, **arguments):
         """Enqueue items of one weight and delay."""
-        entries = [word for i in item_ids for word in (i, weight, delay_ms, f"{i}!")]
+        mark = f"{weight}+{delay_ms}" if delay_ms else weight
+        entries = [word for i in item_ids for word in (i, mark, f"{i}!")]
         return self.call("enqueue", "e", *entries, partition=partition, **arguments)
 
     def take(self, *tokens, **arguments):

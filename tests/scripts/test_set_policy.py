@@ -15,7 +15,7 @@ def test_a_policy_is_kept_while_it_says_something(scripts):
     """What is open again is forgotten, and the layout number with it."""
     assert ask(scripts, "a", "share", "2.0", "cap", "3") == SET
     assert scripts.stored() == {
-        "policy": {b"a": b"2.0 3 - - - - - -"}, "schema": b"3p",
+        "policy": {b"a": b"2.0 3 - - - - - -"}, "schema": b"4p",
     }  # fmt: skip
     ask(scripts, "a", "cap", "-")
     ask(scripts, "a", "share", "-")
@@ -180,9 +180,9 @@ def test_an_empty_queue_does_not_forget_what_was_used_of_a_rate(scripts, clock):
     scripts.call("ack", "t1", item_id="a1")
     scripts.put("a", "a2")
     assert scripts.take("t2") == []
-    assert scripts.redis_client.pttl(scripts.keys["rate"]) == -1
     clock.advance(1000)
     assert scripts.take("t2") == ["a2"]
+    assert scripts.redis_client.pttl(scripts.keys["rate"]) == -1
 
 
 def test_the_queue_has_a_rate_and_a_ceiling_of_its_own(scripts, clock):

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from vtrr_queue import scripting
-from vtrr_queue.keys import OPTIONS, PLAIN_KEYS, SCHEMA, SCRIPT_KEYS
+from vtrr_queue.keys import OPTIONS, SCHEMA, SCRIPT_KEYS
 from vtrr_queue.scripting import compose_all, load, parse_header, script_names
 
 FOLDER = files("vtrr_queue.scripts")
@@ -52,7 +52,7 @@ def test_a_body_names_its_keys_and_arguments(name):
     body, header = code(SOURCES[name]), parse_header(SOURCES[name])
     assert not re.findall(r"KEYS\[|ARGV\[\d", body)
     used = {key for key in SCRIPT_KEYS if re.search(rf"\b{key.upper()}\b", body)}
-    assert used <= set(header.keys)
+    assert used == set(header.keys)
 
 
 @pytest.mark.parametrize("name", script_names())
@@ -92,33 +92,61 @@ def test_a_script_is_what_its_hash_says(name):
 
 
 @pytest.mark.parametrize("name", script_names())
-def test_functions_stand_once_and_before_their_users(name):
+def test_functions_stand_before_their_users(name):
+    """Each once, but for what stands inside rare functions."""
     text = load(name).text
     for function in LIBRARY:
-        defined = [m.start() for m in re.finditer(rf"local function {function}\(", text)]
-        used = [m.start() for m in re.finditer(rf"(?<!function )\b{function}\(", text)]
-        assert len(defined) == bool(used)
-        assert not used or defined[0] < min(used)
+        defined = [
+            match.start() for match in re.finditer(
+                rf"^local (?:function {function}\(|{function} = function)", text, re.MULTILINE
+            )
+        ]  # fmt: skip
+        inside = re.search(rf"^ +local function {function}\(", text, re.MULTILINE)
+        calls = re.finditer(rf"^.*?(?<!function )\b{function}\(", text, re.MULTILINE)
+        used = [call.start() for call in calls]
+        assert len(defined) <= 1
+        assert not used or inside or defined[0] < min(used)
 
 
-def test_names_come_before_functions_and_the_body_last(compose):
+def test_keys_and_constants_stand_where_their_names_were(compose):
+    """Functions come first, the arguments before the body; a key that is not used is not given."""
     script = compose(
-        main="--- Do.\n-- @key task hash x\n-- @arg echo str\n-- @arg n int\n-- @rest more ids\n"
-        "-- @include b\nreturn b(TASK, echo, n, more, EXPECTED_SCHEMA)\n",
+        main="--- Do.\n-- @key task hash x\n-- @key dead hash x\n-- @arg echo str\n-- @arg n int\n"
+        "-- @rest more ids\n-- @include b\nreturn b(TASK, echo, n, more, EXPECTED_SCHEMA)\n",
         lib_b="--- B.\n-- @key lease hash x\n-- @include c\nlocal function b() c(LEASE) end\n",
         lib_c="--- C.\nlocal function c() end\n",
     )
+    assert script.keys == ("task", "lease")
     assert script.text == (
         "-- vtrr-queue main\n"
-        f"local TASK = KEYS[{SCRIPT_KEYS.index('task') + 1}]\n"
-        f"local LEASE = KEYS[{SCRIPT_KEYS.index('lease') + 1}]\n"
-        f'local EXPECTED_SCHEMA = "{SCHEMA}"\n'
         "local function c() end\n"
-        "local function b() c(LEASE) end\n"
+        "local function b() c(KEYS[2]) end\n"
         "local echo = ARGV[1]\n"
         "local n = tonumber(ARGV[2])\n"
         "local more = 3\n"
-        "return b(TASK, echo, n, more, EXPECTED_SCHEMA)\n"
+        f'return b(KEYS[1], echo, n, more, "{SCHEMA}")\n'
+    )
+
+
+def test_what_only_a_rare_function_needs_stands_inside_it(compose):
+    """It is built when that is called; what others need too stands before both."""
+    script = compose(
+        main="--- Do.\n-- @include both\n-- @include seldom\nboth()\nseldom(1)\n",
+        lib_both="--- A.\nlocal function both() end\n",
+        lib_own="--- B.\nlocal function own() end\n",
+        lib_seldom="--- C.\n-- @rare\n-- @include own\n-- @include both\n"
+        "local function seldom(x)\n  own()\n  both()\n  return x\nend\n",
+    )
+    assert script.text == (
+        "-- vtrr-queue main\n"
+        "local function both() end\n"
+        "local seldom = function(...)\n"
+        "  local function own() end\n"
+        "  local function seldom(x)\n    own()\n    both()\n    return x\n  end\n"
+        "  return seldom(...)\n"
+        "end\n"
+        "both()\n"
+        "seldom(1)\n"
     )
 
 
@@ -152,7 +180,7 @@ def test_only_the_first_comment_block_is_the_header():
     assert (header.returns, header.keys) == ("{a} | {b}", {})
 
 
-@pytest.mark.parametrize("options", ["", "p", "cl", "pr"])
+@pytest.mark.parametrize("options", ["", "p", "cl", "pr", "dx"])
 @pytest.mark.parametrize("name", script_names())
 def test_a_script_leaves_out_what_serves_other_options_only(name, options):
     """Its functions and its keys; what calls them stands behind a test that is false."""
@@ -167,9 +195,12 @@ def test_a_script_leaves_out_what_serves_other_options_only(name, options):
             assert f"local function {lib}(" not in plain.text
             assert f"local function {lib}(" not in load(name, "").text
     assert set(re.findall(r"\buses\.(\w)", plain.text)) <= kept
-    assert plain.keys == (full.keys if options else PLAIN_KEYS)
+    assert set(plain.keys) <= set(full.keys)
+    assert max(map(int, re.findall(r"KEYS\[(\d+)", plain.text)), default=0) == len(plain.keys)
 
 
 def test_letters_of_options_are_those_there_are():
+    """Each is that of a function or of a branch."""
     found = {letter for source in SOURCES.values() for letter in parse_header(source).optional}
+    found |= {letter for text in SOURCES.values() for letter in re.findall(r"\buses\.(\w)\b", text)}
     assert "".join(sorted(found)) == OPTIONS

@@ -36,7 +36,7 @@ class EngineBase:
         limits: Mapping[str, object] | None = None,
     ) -> None:
         self.keys = QueueKeys(name)
-        self.client = ScriptClient(redis_client, self.keys.declared, socket_timeout)
+        self.client = ScriptClient(redis_client, self.keys, socket_timeout)
         if not 0 < lease_seconds < math.inf:
             raise ArgumentError("lease_seconds", lease_seconds, "a finite number above 0")
         self.lease_ms = max(1, round(lease_seconds * 1000))

@@ -22,7 +22,7 @@ from vtrr_queue.model import Durability, Enqueued, NewItem, OnDuplicate, Trigger
 from vtrr_queue.records import (
     CHUNK_ITEMS,
     chunks_of,
-    format_weight,
+    format_mark,
     read_wake,
     trigger_arguments,
 )
@@ -139,7 +139,7 @@ class Producing(Ruling):
         channel = self._later_channel if later else self._ready_channel
         rest: list[Any] = [remember_ms, partition, on_duplicate, *triggers, channel]
         for item in chunk:
-            rest += [item.item_id, format_weight(item), item.delay_ms, item.body]
+            rest += [item.item_id, format_mark(item), item.body]
         with self._producers.take() as (producer, number):
             echo = f"{producer}:{number}"
             unconfirmed = ""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import redis
 from redis.exceptions import WatchError
 
-from vtrr_queue.keys import SCHEMA, QueueKeys
+from vtrr_queue.keys import DEAD_LETTERS, SCHEMA, QueueKeys
 from vtrr_queue.migrate.old_layout import (
     BUILT,
     MIGRATING,
@@ -210,7 +210,7 @@ class Migration:
             for key in ready:
                 pipe.rename(built(key), live[key])
             if placed.items:
-                pipe.set(live["schema"], SCHEMA)
+                pipe.set(live["schema"], f"{SCHEMA}{DEAD_LETTERS if placed.dead else ''}")
             else:
                 pipe.delete(live["schema"])
             self.placed = placed

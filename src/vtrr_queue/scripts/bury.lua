@@ -1,4 +1,5 @@
 --- Move a leased item to the dead letters, if the token still holds it; a cancelled one goes for good.
+-- @key schema string layout number and letters
 -- @key task hash item_id -> record
 -- @key cancelled hash item_id -> partition of a waiting one, "" for a running one
 -- @key dead_index zset item_id -> time of death (ms)
@@ -19,7 +20,7 @@
 -- @include send_triggers
 -- @return {"buried", token, now, triggers, waiting, ""} | {"dropped", token, now, triggers, waiting, ""} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
 -- @cost O(log leases + log dead)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end

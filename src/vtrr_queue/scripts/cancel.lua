@@ -1,4 +1,5 @@
 --- Cancel items: what waits goes at once, what runs is marked and does not run again.
+-- @key schema string layout number and letters
 -- @key task hash item_id -> record
 -- @key delayed zset item_id -> due time (ms)
 -- @key lease hash token -> lease record
@@ -18,7 +19,7 @@
 -- @return {"cancelled", echo, now, 0, 0, "", (item_id, state)...} | {"schema", echo, found}
 -- @optional clpr
 -- @cost O(ids + leases)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end

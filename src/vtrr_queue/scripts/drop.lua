@@ -1,4 +1,5 @@
 --- Forget dead letters.
+-- @key schema string layout number and letters
 -- @key dead hash item_id -> letter
 -- @key dead_index zset item_id -> time of death (ms)
 -- @arg echo str
@@ -12,7 +13,7 @@
 -- @include rest
 -- @return {"dropped", echo, now, 0, 0, "", item_id...} | {"schema", echo, found}
 -- @cost O(ids)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end

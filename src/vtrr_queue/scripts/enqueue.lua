@@ -1,10 +1,9 @@
 --- Store items of one partition, oldest first, and make the partition servable.
 -- A producer numbers its calls, so that a call repeated after a lost reply stores nothing twice.
+-- @key schema string layout number and letters
+-- @key queue zset partition -> start tag
 -- @key task hash item_id -> record
 -- @key backlog list waiting item ids
--- @key cancelled hash item_id -> partition of a waiting one, "" for a running one
--- @key dead hash item_id -> letter
--- @key dead_index zset item_id -> time of death (ms)
 -- @key recent string number of the producer's last call and its duplicates, short-lived
 -- @arg echo str returned as it came
 -- @arg producer str who calls
@@ -18,95 +17,89 @@
 -- @arg items int items of the whole call, of which this may be a part
 -- @arg fresh int items of the whole call that are not known yet; 0 for a later part of it
 -- @arg channel str wake channel, "" for none
--- @rest entries item_id, weight, delay (ms), body
+-- @rest entries item_id, mark "weight[@level][+delay (ms)]", body
 -- @include now_ms
 -- @include check_schema
--- @include is_weight
+-- @include seen_before
+-- @include needs_room
+-- @include judge_marks
 -- @include policy_of
 -- @include waits
--- @include close_hole
--- @include push
+-- @include store
 -- @include keep_schema
--- @include record
 -- @include enter
--- @include set_aside
 -- @include send_triggers
 -- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"duplicate", echo, now, 0, 0, "", item_id...} | {"weight", echo, now, 0, 0, "", item_id, weight} | {"full", echo, now, 0, 0, "", waiting, bound} | {"schema", echo, found}
 -- @cost O(entries)
-local found = check_schema()
+local schema = redis.call("GET", SCHEMA)
+local found = check_schema(schema)
 if found then
   return { "schema", echo, found }
 end
-local now, reply = now_ms(), {}
+local now, reply, several = triggers_most > 0 and now_ms() or 0, {}, #ARGV > entries + 2
 local marker = RECENT .. ":" .. producer
-local last, known = string.match(redis.call("GET", marker) or "-1", "^(%S+) ?(.*)$")
-if tonumber(last) >= call then
-  reply = known ~= "" and cjson.decode(known) or reply
-  redis.call("PEXPIRE", marker, remember_ms) -- WAIT waits for writes of its own connection only
+local last = redis.call("GET", marker)
+if last and tonumber(string.match(last, "^%d+")) >= call then
+  reply = seen_before(marker, last, remember_ms)
   local sent, left = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 1, items)
-  return { "enqueued", echo, now, sent, left, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
+  return { "enqueued", echo, now, sent, left, "", unpack(reply) }
 end
-for at = entries, #ARGV, 4 do
-  if not is_weight(ARGV[at + 1]) then
-    return { "weight", echo, now, 0, 0, "", ARGV[at], ARGV[at + 1] }
+
+local ids, marks, stands, plain, new_letter = {}, {}, {}, true, not schema
+for at = entries, #ARGV, 3 do
+  ids[#ids + 1], marks[#marks + 1] = ARGV[at], ARGV[at + 1]
+  plain = plain and ARGV[at + 1] == "1"
+end
+if not plain then
+  local wrong, has_levels = judge_marks(marks)
+  if wrong then
+    return { "weight", echo, now, 0, 0, "", ids[wrong], marks[wrong] }
   end
-  if string.find(ARGV[at + 1], "@", 1, true) then
-    if not string.find(OPTIONS, "l", 1, true) then
-      return { "schema", echo, "options l" }
-    end
-    uses["l"] = true
+  if has_levels and not string.find(OPTIONS, "l", 1, true) then
+    return { "schema", echo, "options l" }
   end
-  if on_duplicate == "error" and redis.call("HEXISTS", TASK, ARGV[at]) == 1 then
-    reply[#reply + 1] = ARGV[at]
-  end
+  new_letter = new_letter or has_levels and not uses.l
+  uses["l"] = uses["l"] or has_levels
+end
+local bound = uses.p and fresh > 0 and policy_of(partition).backlog or 0
+if several or bound > 0 or on_duplicate == "error" then
+  stands = redis.call("HMGET", TASK, unpack(ids))
+end
+for n = 1, on_duplicate == "error" and #ids or 0 do
+  reply[#reply + 1] = stands[n] and ids[n] or nil
 end
 if #reply > 0 then
-  return { "duplicate", echo, now, 0, 0, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
+  return { "duplicate", echo, now, 0, 0, "", unpack(reply) }
 end
-local bound = uses.p and policy_of(partition).backlog or 0
-if bound > 0 and fresh > 0 then
-  local more, waiting_now = fresh, waits(partition)
-  for at = entries, #ARGV, 4 do
-    local delayed = tonumber(ARGV[at + 2]) > 0
-    more = more - (delayed and 1 or redis.call("HEXISTS", TASK, ARGV[at]))
-  end
-  if waiting_now + more > bound then
+if bound > 0 then
+  local waiting_now = waits(partition)
+  if waiting_now + needs_room(fresh, marks, stands) > bound then
     return { "full", echo, now, 0, 0, "", waiting_now, bound }
   end
 end
 
-local ready, has_ready, seen_dead = {}, false, redis.call("EXISTS", DEAD) == 1
-for at = entries, #ARGV, 4 do
-  local hole = uses.c and redis.call("HGET", CANCELLED, ARGV[at])
-  if hole and hole ~= "" then -- the id comes again: its old place in the backlog goes
-    close_hole(hole, ARGV[at])
-  end
-  local item_id, weight, delay = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  if redis.call("HSETNX", TASK, item_id, record(weight, 0, 0, partition, ARGV[at + 3])) == 0 then
-    reply[#reply + 1] = item_id
-  elseif delay > 0 then
-    set_aside(item_id, now + delay)
-  elseif uses.l then
-    push(partition, item_id, weight .. " ", "back")
-    has_ready = true
-  else
-    ready[#ready + 1] = item_id
-  end
-  if seen_dead and redis.call("HDEL", DEAD, item_id) == 1 then
-    redis.call("ZREM", DEAD_INDEX, item_id)
-  end
+local ready, pushed, later
+reply, ready, pushed, later = store(partition, ids, marks, stands, entries - 1, several)
+local entered = pushed
+if #ready > 0 then
+  local length = redis.call("RPUSH", BACKLOG .. ":" .. partition, unpack(ready))
+  entered = entered or uses.c or length == #ready -- else others wait: it is where it belongs
 end
-for from = 1, #ready, MOST_UNPACK do
-  redis.call("RPUSH", BACKLOG .. ":" .. partition, unpack(ready, from, math.min(from + MOST_UNPACK - 1, #ready)))
-end
-has_ready = has_ready or #ready > 0
-if has_ready then
+if entered then
   enter(partition)
 end
-keep_schema()
+if later and not uses.d then
+  keep_schema("d")
+elseif new_letter then
+  keep_schema()
+end
 redis.call("SET", marker, #reply > 0 and call .. " " .. cjson.encode(reply) or call, "PX", remember_ms)
-if channel ~= "" then
-  redis.call("PUBLISH", channel, has_ready and "ready" or "later")
+if channel ~= "" and (later or entered and (uses.p or redis.call("ZCARD", QUEUE) == 1)) then
+  -- Else something was servable before: workers that idle were told then.
+  redis.call("PUBLISH", channel, (pushed or #ready > 0) and "ready" or "later")
+end
+if triggers_most <= 0 then
+  return { "enqueued", echo, now, 0, 0, "", unpack(reply) }
 end
 local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 0, items)
-return { "enqueued", echo, now, triggers, backlog, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }
+return { "enqueued", echo, now, triggers, backlog, "", unpack(reply) }

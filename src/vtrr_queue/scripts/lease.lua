@@ -1,6 +1,7 @@
 --- Lease the next items in fair order; expired leases and due delayed items are looked at first.
 -- A repeated call with the same tokens returns what they hold and leases nothing new.
--- @key task hash item_id -> record
+-- @key lease hash token -> lease record
+-- @key schema string layout number and letters
 -- @key queue zset partition -> start tag
 -- @arg echo str the first token
 -- @arg replay int how many times this call was sent before
@@ -22,13 +23,15 @@
 -- @include promote
 -- @include unpark
 -- @include room
+-- @include clock
 -- @include rebase
 -- @include serve
+-- @include leased_before
 -- @include next_wake
 -- @include send_triggers
 -- @return {"leased", echo, now, triggers, waiting, next wake, (item_id, token, expiry, record)...} | {"empty", echo, now, triggers, waiting, next wake} | {"late", echo, now} | {"schema", echo, found}
 -- @cost O(log partitions + log leases) an item
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
@@ -36,20 +39,27 @@ local now = now_ms()
 if valid_until > 0 and now > valid_until then
   return { "late", echo, now }
 end
-take_trigger(trigger_id, pulled, now, triggers_timeout)
+if trigger_id ~= "" or pulled == 1 then
+  take_trigger(trigger_id, pulled, now, triggers_timeout)
+end
 look(now, MOST_LOOKS, position, bounds)
-promote(now, MOST_LOOKS)
+if uses.d then
+  promote(now, MOST_LOOKS)
+end
 if uses.p then
   unpark(now, MOST_LOOKS + #ARGV - tokens + 1)
 end
 
-local items, virtual, expiry = {}, rebase(clock()), now + lease_ms
+local items, virtual, expiry = {}, clock(), now + lease_ms
+if virtual > REBASE_AT then
+  virtual = rebase(virtual)
+end
 for at = tokens, #ARGV do
-  local token, text = ARGV[at]
-  local item_id, _, _, _, until_ms = held_lease(token)
-  if item_id then
-    text = redis.call("HGET", TASK, item_id)
-  elseif not uses.p or room(now) > 0 then
+  local token, item_id, text, until_ms = ARGV[at]
+  if redis.call("HEXISTS", LEASE, token) == 1 then
+    item_id, until_ms, text = leased_before(token)
+  end
+  if not item_id and (not uses.p or room(now) > 0) then
     virtual, item_id, text = serve(token, virtual, now, expiry, holder)
   end
   if not text then
@@ -60,7 +70,10 @@ for at = tokens, #ARGV do
     item_id, token, until_ms or string.format("%.0f", expiry), text
 end
 
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+local triggers, backlog = 0, 0
+if triggers_most > 0 then
+  triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+end
 if #items == 0 then
   local skips_left = uses.c and redis.call("EXISTS", QUEUE) == 1 and (not uses.p or room(now) > 0)
   return { "empty", echo, now, triggers, backlog, skips_left and string.format("%.0f", now) or next_wake() }

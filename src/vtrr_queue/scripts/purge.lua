@@ -1,4 +1,5 @@
 --- Forget items of a partition that wait, the next ones first, a bounded number at once.
+-- @key schema string layout number and letters
 -- @key backlog list waiting item ids
 -- @key task hash item_id -> record
 -- @arg echo str
@@ -15,7 +16,7 @@
 -- @return {"purged", echo, now, 0, 0, "", items that went, ids that went} | {"schema", echo, found}
 -- @optional clpr
 -- @cost O(most)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end

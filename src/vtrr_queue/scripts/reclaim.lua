@@ -1,4 +1,5 @@
 --- Put expired leases back, promote due delayed items, and replace triggers that are missing.
+-- @key schema string layout number and letters
 -- @key triggers zset trigger id -> time sent (ms)
 -- @key dead hash item_id -> letter
 -- @arg echo str
@@ -21,7 +22,7 @@
 -- @include send_triggers
 -- @return {"reclaimed", echo, now, triggers, waiting, next wake, expired, promoted, died, looked at} | {"schema", echo, found}
 -- @cost O(most * log leases)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
@@ -30,7 +31,7 @@ if triggers_most > 0 and waiting() <= 0 then -- what is in the ledger of an idle
   redis.call("ZREMRANGEBYSCORE", TRIGGERS, "-inf", now - triggers_timeout)
 end
 local expired, died, looked = look(now, most, position, bounds)
-local promoted = promote(now, most)
+local promoted = uses.d and promote(now, most) or 0
 if uses.p then
   promoted = promoted + unpark(now, most)
 end

@@ -1,4 +1,5 @@
 --- Give a leased item back before its lease ends, if the token still holds it.
+-- @key schema string layout number and letters
 -- @key dead_index zset item_id -> time of death (ms)
 -- @arg echo str the token
 -- @arg replay int how many times this call was sent before
@@ -18,7 +19,7 @@
 -- @include send_triggers
 -- @return {"released", token, now, triggers, waiting, ""} | {"buried", token, now, triggers, waiting, ""} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
 -- @cost O(log leases + log partitions)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end

@@ -1,4 +1,5 @@
 --- Push back the expiry of leases that are still held.
+-- @key schema string layout number and letters
 -- @arg echo str
 -- @arg lease_ms int > 0
 -- @rest leases item_id, token
@@ -8,7 +9,7 @@
 -- @include hold_lease
 -- @return {"renewed", echo, now, 0, 0, "", expiry, lost token...} | {"schema", echo, found}
 -- @cost O(leases * log inflight)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end

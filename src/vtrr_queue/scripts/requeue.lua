@@ -1,4 +1,5 @@
 --- Make dead letters items again, with nothing counted, at the end of their partition's backlog.
+-- @key schema string layout number and letters
 -- @key task hash item_id -> record
 -- @key backlog list waiting item ids
 -- @key dead hash item_id -> letter
@@ -22,7 +23,7 @@
 -- @include send_triggers
 -- @return {"requeued", echo, now, triggers, waiting, "", item_id...} | {"schema", echo, found}
 -- @cost O(ids)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end

@@ -1,4 +1,5 @@
 --- Move a leased item to the delayed set for its Celery retry, if the token still holds it.
+-- @key schema string layout number and letters
 -- @key task hash item_id -> record
 -- @key cancelled hash item_id -> partition of a waiting one, "" for a running one
 -- @key delayed zset item_id -> due time (ms) and place among equal ones
@@ -16,10 +17,11 @@
 -- @include record
 -- @include drop_lease
 -- @include set_aside
+-- @include keep_schema
 -- @include rest
 -- @return {"retried", token, now, 0, 0, due} | {"lost", token, now, 0, 0, ""} | {"schema", echo, found}
 -- @cost O(log leases + log delayed)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
@@ -42,6 +44,9 @@ if is_cancelled then
 else
   redis.call("HSET", TASK, item_id, record(weight, timeouts, retry_count, partition, body))
   set_aside(item_id, now + delay_ms)
+  if not uses.d then
+    keep_schema("d")
+  end
 end
 drop_lease(echo, partition, start, charge, now, true)
 if is_cancelled then

@@ -1,4 +1,5 @@
 --- Change the policy of a partition, or the defaults and limits of the queue; it acts at once.
+-- @key schema string layout number and letters
 -- @key policy hash partition -> policy, "" for the queue
 -- @key running hash partition -> leases held
 -- @key parked zset partition -> wake time (ms), "" for the queue
@@ -21,7 +22,7 @@
 -- @return {"set", echo, now, triggers, waiting, next wake} | {"policy", echo, now, 0, 0, "", field, value} | {"schema", echo, found}
 -- @optional clpr
 -- @cost O(log partitions); for the queue O(partitions that run or are parked)
-local found = check_schema()
+local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end

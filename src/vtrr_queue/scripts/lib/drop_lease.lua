@@ -4,16 +4,19 @@
 -- @key running hash partition -> leases held
 -- @include settle
 -- @include readmit
+-- @return whether the partition runs nothing any more
 local function drop_lease(token, partition, start, charge, ended, learns)
   redis.call("ZREM", INFLIGHT, token)
   redis.call("HDEL", LEASE, token)
   if uses.r then
     settle(partition, start, charge, ended, learns)
   end
-  if redis.call("HINCRBY", RUNNING, partition, -1) <= 0 then
+  local left = redis.call("HINCRBY", RUNNING, partition, -1)
+  if left <= 0 then
     redis.call("HDEL", RUNNING, partition)
   end
   if uses.p then
     readmit(partition)
   end
+  return left <= 0
 end

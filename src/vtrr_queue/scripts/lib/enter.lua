@@ -6,7 +6,7 @@
 -- @include clock
 -- @include may_serve
 local function enter(partition)
-  if redis.call("ZSCORE", QUEUE, partition) or uses.p and not may_serve(partition) then
+  if uses.p and (redis.call("ZSCORE", QUEUE, partition) or not may_serve(partition)) then
     return
   end
   local tag = clock()
@@ -14,7 +14,7 @@ local function enter(partition)
   if own then
     tag = math.max(tag, tonumber(own))
   end
-  redis.call("ZADD", QUEUE, tag, partition)
+  redis.call("ZADD", QUEUE, "NX", tag, partition)
   if own then
     redis.call("ZREM", PARTITION_VIRTUAL_TIME, partition)
   end

@@ -1,29 +1,11 @@
 --- Look at leases that are due: an expired one is put back and counted, others outran their charge.
 -- @key inflight zset token -> next look (ms)
--- @include held_lease
--- @include put_back
--- @include outrun
+-- @include look_at
 -- @return how many had expired, how many of their items are dead letters now, how many were looked at
 local function look(now, limit, position, bounds)
   local due = redis.call("ZRANGEBYSCORE", INFLIGHT, "-inf", now, "LIMIT", 0, limit)
-  local first, last, step, expired, died = 1, #due, 1, 0, 0
-  if position == "front" then
-    first, last, step = #due, 1, -1 -- the oldest ends up in front
+  if #due == 0 then
+    return 0, 0, 0
   end
-  for n = first, last, step do
-    local token = due[n]
-    local item_id, partition, start, charge, expiry, holder = held_lease(token)
-    if not item_id then
-      redis.call("ZREM", INFLIGHT, token)
-    elseif tonumber(expiry) > now and uses.r then
-      outrun(token, item_id, partition, start, charge, expiry, holder, now)
-    elseif tonumber(expiry) > now then -- run time is no longer charged
-      redis.call("ZADD", INFLIGHT, expiry, token)
-    else
-      local loss = { now = now, start = start, why = "its lease ended", bounds = bounds }
-      local status = put_back(token, item_id, partition, position, start, charge, expiry, loss)
-      expired, died = expired + 1, died + (status == "buried" and 1 or 0)
-    end
-  end
-  return expired, died, #due
+  return look_at(due, now, position, bounds)
 end

@@ -5,6 +5,7 @@
 -- @include read_record
 -- @include push
 -- @include enter
+-- @optional d
 -- @return how many were moved
 local function promote(now, limit)
   local due = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", string.format("(%.0f", now + 1), "LIMIT", 0, limit)

@@ -2,11 +2,9 @@
 -- @key queue zset partition -> start tag
 -- @key partition_virtual_time zset partition -> tag
 -- @key current_virtual_time string clock
--- @return the clock, 0 after a rebase
+-- @rare
+-- @return the clock, 0
 local function rebase(virtual)
-  if virtual <= REBASE_AT then
-    return virtual
-  end
   for _, key in ipairs({ QUEUE, PARTITION_VIRTUAL_TIME }) do
     local tags = redis.call("ZRANGE", key, 0, -1, "WITHSCORES")
     for n = 1, #tags, 2 do
