@@ -34,7 +34,7 @@ def double(self, number, *, retries=0, gate=None):
     return number * 2
 
 
-@collecting.task
+@collecting.task(partition_by=lambda numbers: f"sum of {len(numbers)}")
 def total(self, numbers):
     """Add up what a chord collected."""
     traces.note(self, numbers)

@@ -148,6 +148,13 @@ def test_a_chain_of_groups(app):
     assert result.get(timeout=PATIENCE) == 8
 
 
+def test_a_result_decides_the_partition_of_what_follows(stage, app):
+    """`partition_by` is called with what the task is called with, in a chain and behind a chord."""
+    result = chain(group(app.increase.s(1), fair(app.double, 2)), app.total.s(), app.increase.s())()
+    assert result.get(timeout=PATIENCE) == 7
+    assert "sum of 2" in [run["partition"] for run in stage.traces.runs()]
+
+
 def test_a_running_item_that_is_revoked_does_not_run_again(stage, app):
     """revoke(terminate=True): its process dies, the item goes, and the slot serves the next one."""
     (item_id,) = app.double.queue("u", [{"args": [1], "kwargs": {"gate": "never"}}])

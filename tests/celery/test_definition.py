@@ -14,7 +14,7 @@ from vtrr_queue import ArgumentError, ArgumentTypeError, VTRRTask
 from vtrr_queue.celery.options import TASK_OPTIONS
 from vtrr_queue.payload import decode
 
-NO_OPTIONS = ["name", "queue", "rate_limit", "ignore_result", "expires", "lease_seconds", "Base"]
+NO_OPTIONS = ["name", "queue", "rate_limit", "compression", "expires", "lease_seconds", "Base"]
 OPTIONS = {
     "base": Task,
     "max_retries": 7,
@@ -28,6 +28,9 @@ OPTIONS = {
     "time_limit": 30,
     "acks_late": False,
     "reject_on_worker_lost": False,
+    "ignore_result": True,
+    "track_started": True,
+    "serializer": "pickle",
 }
 
 
@@ -172,6 +175,11 @@ BAD_OPTIONS = [
     *[("retry_kwargs", value) for value in [None, [], "max_retries"]],
     *[("acks_late", value) for value in ["yes", 1]],
     *[("reject_on_worker_lost", value) for value in ["yes", 1]],
+    *[("ignore_result", value) for value in ["yes", 1]],
+    *[("track_started", value) for value in ["yes", 1]],
+    *[("serializer", value) for value in ["", 5]],
+    *[("partition_by", value) for value in ["user", 5]],
+    *[("default_partition", value) for value in ["", 5]],
 ]
 GOOD_OPTIONS = [
     ("max_retries", None), ("max_retries", 0), ("default_retry_delay", 0.5), ("autoretry_for", ()),

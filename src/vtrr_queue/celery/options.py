@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from celery.app.task import Task
 
-from vtrr_queue.celery.entries import check_integer, check_kwargs, check_number
+from vtrr_queue.celery.entries import (
+    PARTITION_MAX,
+    check_integer,
+    check_kwargs,
+    check_number,
+    check_text,
+)
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     from vtrr_queue.celery.settings import HoldRules
 
 RETRIES_MAX = 1_000_000
+OPTION_TEXT_MAX = 200
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -115,6 +122,19 @@ def _switch(option: str, value: object) -> None:
         raise ArgumentTypeError(option, value, "True or False")
 
 
+def _function(option: str, value: object) -> None:
+    if not callable(value):
+        raise ArgumentTypeError(option, value, "a function of the task's arguments")
+
+
+def _partition(option: str, value: object) -> None:
+    check_text(option, value, PARTITION_MAX)
+
+
+def _text(option: str, value: object) -> None:
+    check_text(option, value, OPTION_TEXT_MAX)
+
+
 def _exceptions(option: str, value: object) -> None:
     listed = value if isinstance(value, list | tuple) else [None]
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in listed):
@@ -134,11 +154,17 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "time_limit": _limit,
     "acks_late": _switch,
     "reject_on_worker_lost": _switch,
+    "ignore_result": _switch,
+    "track_started": _switch,
+    "serializer": _text,
+    "partition_by": _function,
+    "default_partition": _partition,
 }
 
 _MAY_BE_NONE = {
     "base", "max_retries", "default_retry_delay", "soft_time_limit", "time_limit", "acks_late",
-    "reject_on_worker_lost",
+    "reject_on_worker_lost", "ignore_result", "track_started", "serializer", "partition_by",
+    "default_partition",
 }  # fmt: skip
 
 TASK_OPTIONS = tuple(_CHECKS)

@@ -18,12 +18,8 @@ from vtrr_queue.celery.controls import Controls, check_policy
 from vtrr_queue.celery.doctor import QueueInspector
 from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
 from vtrr_queue.celery.options import check_options, check_order
-from vtrr_queue.celery.settings import (
-    OnFailure,
-    OnLeaseLost,
-    check_dead_letters,
-    check_hold,
-)
+from vtrr_queue.celery.sending import split_options
+from vtrr_queue.celery.settings import OnFailure, OnLeaseLost, check_dead_letters, check_hold
 from vtrr_queue.celery.task import FairTask, VTRRTask
 from vtrr_queue.celery.trigger import Publisher
 from vtrr_queue.celery.worker import install_step
@@ -327,7 +323,9 @@ class VTRRQueue(Controls):
         soft, hard = (options.get(limit, getattr(base, limit, None)) for limit in limits)
         check_order(self.name, soft, hard, self.holding)
         tasks = self._claim(name)
-        fair = type(base.__name__, (FairTask, base), {"abstract": True, "vtrr_queue": self})
+        rule, options = split_options(options)
+        ours = {"abstract": True, "vtrr_queue": self, "vtrr_partitions": rule}
+        fair = type(base.__name__, (FairTask, base), ours)
         # Late acknowledgement is Celery's own word for "done when it is done": the lease decides.
         settings = {"reject_on_worker_lost": True, **options, "acks_late": True, "base": fair}
         proxy = self.app.task(bind=True, name=name, shared=False, **settings)(function)

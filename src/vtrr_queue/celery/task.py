@@ -6,29 +6,29 @@ item. A retry moves the item under its token; it never makes a second one.
 
 from __future__ import annotations
 
-import time
 import uuid
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from celery._state import get_current_worker_task
 from celery.app.task import Context
 from celery.utils.log import get_logger
 
 from vtrr_queue.celery.context import ItemContext
 from vtrr_queue.celery.entries import (
     ID_MAX,
-    PARTITION_MAX,
-    check_args,
     check_durability,
-    check_kwargs,
-    check_number,
     check_priority,
     check_text,
     check_weight,
 )
-from vtrr_queue.celery.options import check_hard_limit
-from vtrr_queue.errors import ArgumentError, ArgumentTypeError, VTRRError
+from vtrr_queue.celery.sending import (
+    OURS,
+    PartitionRule,
+    listed,
+    read_call,
+    read_delay_seconds,
+    read_headers,
+)
+from vtrr_queue.errors import VTRRError
 from vtrr_queue.model import DurabilityLevel, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
 
@@ -39,21 +39,12 @@ if TYPE_CHECKING:
     from celery.result import AsyncResult
 
     from vtrr_queue.celery.queue import VTRRQueue
-    from vtrr_queue.celery.settings import HoldRules
 
 logger = get_logger(__name__)
 
 RETRY_DELAY_MIN_SECONDS = 0.2
 """Least delay of a retry, s: the run that asked for it must store its state RETRY before the next
 run stores a result, because Celery's backends read the old state and then write the new one."""
-
-_OURS = ("partition_key", "weight", "priority", "durability", "durability_timeout")
-"""Options of ``apply_async`` that Celery does not know."""
-
-_STORED_HEADERS = (
-    "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
-    "replaced_task_nesting", "stamped_headers", "stamps",
-)  # fmt: skip
 
 
 class FairTask:
@@ -62,6 +53,7 @@ class FairTask:
     abstract = True
     Request = "vtrr_queue.celery.request:ItemRequest"
     vtrr_queue: VTRRQueue
+    vtrr_partitions = PartitionRule()
 
     @property
     def request(self) -> Any:
@@ -109,7 +101,8 @@ class FairTask:
             link: Signatures to call on success.
             link_error: Signatures to call on failure.
             shadow: Name to show instead of the task's.
-            **options: ``partition_key`` (required, except in a retry), ``weight``, ``priority``,
+            **options: ``partition_key`` (required, unless the task has ``partition_by`` or
+                ``default_partition``; a retry keeps its own), ``weight``, ``priority``,
                 ``countdown`` or ``eta``, ``durability`` and ``durability_timeout`` as in
                 :meth:`VTRRTask.queue`, and Celery's own (``chain``, ``chord``, ``group_id``,
                 ``headers``...).
@@ -123,14 +116,16 @@ class FairTask:
         """
         task: Any = self
         if task.app.conf.task_always_eager:
-            for option in _OURS:
+            call = read_call(args, kwargs)
+            self.vtrr_partitions.choose(options.get("partition_key"), *call)
+            for option in OURS:
                 options.pop(option, None)
             result: AsyncResult = super().apply_async(  # type: ignore[misc]
                 args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
             return result
-        embed = {"callbacks": _listed(link), "errbacks": _listed(link_error),
+        embed = {"callbacks": listed(link), "errbacks": listed(link_error),
                  "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
-        headers = _headers(shadow, options, self.vtrr_queue.holding)
+        headers = read_headers(shadow, options, self.vtrr_queue.holding)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
@@ -142,15 +137,16 @@ class FairTask:
     def _enqueue(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
                  headers: dict[str, Any], options: dict[str, Any]) -> str:  # fmt: skip
         task: Any = self
-        partition = check_text("partition_key", options.get("partition_key"), PARTITION_MAX)
+        call = read_call(args, kwargs)
+        partition = self.vtrr_partitions.choose(options.get("partition_key"), *call)
         weight = check_weight("weight", options["weight"]) if "weight" in options else None
         priority = check_priority("priority", options.get("priority"))
         item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
         body = encode(
-            task.name, *_call(args, kwargs), embed=embed, headers=headers,
+            task.name, *call, embed=embed, headers=headers,
             serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
         )  # fmt: skip
-        delay_ms = round(_delay_seconds(options) * 1000)
+        delay_ms = round(read_delay_seconds(options) * 1000)
         durability = check_durability(
             options.get("durability"), options.get("durability_timeout", 2.0)
         )
@@ -162,13 +158,13 @@ class FairTask:
                headers: dict[str, Any], options: dict[str, Any]) -> None:  # fmt: skip
         task: Any = self
         body = encode(
-            task.name, *_call(args, kwargs), embed=embed, headers=headers,
+            task.name, *read_call(args, kwargs), embed=embed, headers=headers,
             serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
         )  # fmt: skip
         try:
             moved = self.vtrr_queue.engine.retry(
                 request.id, token,
-                delay_seconds=max(RETRY_DELAY_MIN_SECONDS, _delay_seconds(options)),
+                delay_seconds=max(RETRY_DELAY_MIN_SECONDS, read_delay_seconds(options)),
                 retries=int(options["retries"]), body=body,
             )  # fmt: skip
         except VTRRError:
@@ -267,12 +263,22 @@ class VTRRTask:
         """As Celery's, with ``partition_key=``; see :meth:`FairTask.apply_async`."""
         return self.celery_task.apply_async(args, kwargs, **options)
 
+    def delay(self, *args: Any, **kwargs: Any) -> AsyncResult:
+        """As Celery's; the task's ``partition_by`` or ``default_partition`` names the partition.
+
+        Raises:
+            ArgumentTypeError: It has neither.
+            ArgumentError: The partition is empty, too long or no valid text.
+            PayloadError: The call cannot be serialised.
+        """
+        return self.apply_async(args, kwargs)
+
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """As Celery's ``apply``: run it here and now, return an ``EagerResult``."""
         return self.celery_task.apply(args, kwargs, **options)
 
     def s(self, *args: Any, **kwargs: Any) -> Any:
-        """A signature; give it a partition with ``.set(partition_key=...)``."""
+        """A signature; ``.set(partition_key=...)`` gives it a partition of its own."""
         return self.celery_task.s(*args, **kwargs)
 
     def si(self, *args: Any, **kwargs: Any) -> Any:
@@ -286,73 +292,3 @@ class VTRRTask:
     def AsyncResult(self, item_id: str) -> AsyncResult:  # noqa: N802 - Celery's own name
         """The result handle of an item."""
         return self.celery_task.AsyncResult(item_id)
-
-
-def _call(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
-    return (
-        check_args("args", () if args is None else args),
-        check_kwargs("kwargs", {} if kwargs is None else kwargs),
-    )
-
-
-def _listed(value: Any) -> list[Any] | None:
-    if value is None:
-        return None
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -> dict[str, Any]:
-    given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
-    given |= check_kwargs("headers", options.get("headers") or {})
-    given = {key: value for key, value in given.items() if not key.startswith("vtrr_")}
-    if given.get("expires") is not None:
-        given["expires"] = _moment("expires", given["expires"])
-    if options.get("group_id"):
-        given["group"] = options["group_id"]
-    if shadow:
-        given["shadow"] = shadow
-    limits = [_limit(name, options, hold) for name in ("time_limit", "soft_time_limit")]
-    if any(limits):
-        given["timelimit"] = limits
-    parent = get_current_worker_task()
-    if parent is not None and "root_id" not in given:
-        given["root_id"] = parent.request.root_id or parent.request.id
-        given.setdefault("parent_id", parent.request.id)
-    return given
-
-
-def _limit(name: str, options: dict[str, Any], hold: HoldRules) -> float | None:
-    """A time limit of one call; a bad one would end every worker that takes the item."""
-    if options.get(name) is None:
-        return None
-    limit = check_number(name, options[name], 0, above=True)
-    if name == "time_limit":
-        check_hard_limit(limit, hold)
-    return limit
-
-
-def _moment(name: str, value: Any) -> str:
-    """A point in time as Celery's messages have it, from what ``apply_async`` takes."""
-    if isinstance(value, str):  # from the message of an earlier run
-        try:
-            return datetime.fromisoformat(value).isoformat()
-        except ValueError as exc:
-            raise ArgumentError(name, value, "a datetime or seconds from now") from exc
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    if not isinstance(value, datetime):
-        seconds = check_number(name, value, -1e9, 1e9)
-        value = datetime.fromtimestamp(time.time() + seconds, UTC)
-    return str(value.isoformat())
-
-
-def _delay_seconds(options: dict[str, Any]) -> float:
-    if options.get("countdown") is not None:
-        return max(0.0, check_number("countdown", options["countdown"], -1e10, 1e10))
-    eta = options.get("eta")
-    if eta is None:
-        return 0.0
-    if not isinstance(eta, datetime):
-        raise ArgumentTypeError("eta", eta, "a datetime")
-    moment = eta if eta.tzinfo else eta.replace(tzinfo=UTC)
-    return max(0.0, moment.timestamp() - time.time())

@@ -1,0 +1,172 @@
+"""Reads what ``apply_async`` was given: the call, its headers, its delay, its partition.
+
+Invariant: a bad value is refused by name before Redis is touched.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from celery._state import get_current_worker_task
+
+from vtrr_queue.celery.entries import (
+    PARTITION_MAX,
+    check_args,
+    check_kwargs,
+    check_number,
+    check_text,
+)
+from vtrr_queue.celery.options import check_hard_limit
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vtrr_queue.celery.settings import HoldRules
+
+OURS = ("partition_key", "weight", "priority", "durability", "durability_timeout")
+"""Options of ``apply_async`` that Celery does not know."""
+
+_STORED_HEADERS = (
+    "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
+    "replaced_task_nesting", "stamped_headers", "stamps",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRule:
+    """Whose turn a call uses that does not say so itself.
+
+    Attributes:
+        by: Function of the call's arguments; None as its result leaves it to ``default``.
+        default: Partition of what is left.
+    """
+
+    by: Callable[..., Any] | None = None
+    default: str | None = None
+
+    def choose(self, given: Any, args: Any, kwargs: Any) -> str:
+        """The partition of a call.
+
+        Args:
+            given: ``partition_key`` of the call; None when it has none.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+
+        Raises:
+            ArgumentTypeError: There is none, or it is no string; whatever ``by`` raises goes
+                through as well.
+            ArgumentError: It is empty, too long or no valid text.
+        """
+        argument = "partition_key"
+        if given is None and self.by is not None:
+            argument, given = "the result of partition_by", self.by(*args or (), **kwargs or {})
+        if given is None and self.default is not None:
+            return self.default
+        if given is None:
+            expected = "a string, unless the task has partition_by or default_partition"
+            raise ArgumentTypeError(argument, given, expected)
+        return check_text(argument, given, PARTITION_MAX)
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[PartitionRule, dict[str, Any]]:
+    """Part what a decorator says of partitions from the options that Celery knows."""
+    celerys = dict(options)
+    by, default = celerys.pop("partition_by", None), celerys.pop("default_partition", None)
+    return PartitionRule(by, default), celerys
+
+
+def read_call(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments of a call, checked.
+
+    Raises:
+        ArgumentTypeError: They are no list and no mapping of strings.
+    """
+    return (
+        check_args("args", () if args is None else args),
+        check_kwargs("kwargs", {} if kwargs is None else kwargs),
+    )
+
+
+def listed(value: Any) -> list[Any] | None:
+    """One signature or several, as a message has them."""
+    if value is None:
+        return None
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -> dict[str, Any]:
+    """Message headers of a call that differ from the default.
+
+    Args:
+        shadow: Name to show instead of the task's.
+        options: What ``apply_async`` was given.
+        hold: How long a worker may hold an item; a hard time limit must be shorter.
+
+    Raises:
+        ArgumentError: A value is out of range.
+        ArgumentTypeError: A type is wrong.
+    """
+    given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
+    given |= check_kwargs("headers", options.get("headers") or {})
+    given = {key: value for key, value in given.items() if not key.startswith("vtrr_")}
+    if given.get("expires") is not None:
+        given["expires"] = _moment("expires", given["expires"])
+    if options.get("group_id"):
+        given["group"] = options["group_id"]
+    if shadow:
+        given["shadow"] = shadow
+    limits = [_limit(name, options, hold) for name in ("time_limit", "soft_time_limit")]
+    if any(limits):
+        given["timelimit"] = limits
+    parent = get_current_worker_task()
+    if parent is not None and "root_id" not in given:
+        given["root_id"] = parent.request.root_id or parent.request.id
+        given.setdefault("parent_id", parent.request.id)
+    return given
+
+
+def _limit(name: str, options: dict[str, Any], hold: HoldRules) -> float | None:
+    """A time limit of one call; a bad one would end every worker that takes the item."""
+    if options.get(name) is None:
+        return None
+    limit = check_number(name, options[name], 0, above=True)
+    if name == "time_limit":
+        check_hard_limit(limit, hold)
+    return limit
+
+
+def _moment(name: str, value: Any) -> str:
+    """A point in time as Celery's messages have it, from what ``apply_async`` takes."""
+    if isinstance(value, str):  # from the message of an earlier run
+        try:
+            return datetime.fromisoformat(value).isoformat()
+        except ValueError as exc:
+            raise ArgumentError(name, value, "a datetime or seconds from now") from exc
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if not isinstance(value, datetime):
+        seconds = check_number(name, value, -1e9, 1e9)
+        value = datetime.fromtimestamp(time.time() + seconds, UTC)
+    return str(value.isoformat())
+
+
+def read_delay_seconds(options: dict[str, Any]) -> float:
+    """Time from now until a call may run, s.
+
+    Raises:
+        ArgumentError: The countdown is out of range.
+        ArgumentTypeError: The countdown is no number, or the eta no datetime.
+    """
+    if options.get("countdown") is not None:
+        return max(0.0, check_number("countdown", options["countdown"], -1e10, 1e10))
+    eta = options.get("eta")
+    if eta is None:
+        return 0.0
+    if not isinstance(eta, datetime):
+        raise ArgumentTypeError("eta", eta, "a datetime")
+    moment = eta if eta.tzinfo else eta.replace(tzinfo=UTC)
+    return max(0.0, moment.timestamp() - time.time())
