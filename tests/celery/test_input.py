@@ -11,6 +11,7 @@ import pytest
 from tests.callers import define, lease_all, make_queue, snapshot
 from vtrr_queue import ArgumentError, ArgumentTypeError, DuplicateItem, PayloadError, VTRRQueue
 from vtrr_queue.errors import VTRRError
+from vtrr_queue.keys import SCHEMA
 from vtrr_queue.payload import decode
 
 HUGE = 10**5000  # more digits than Python is willing to print
@@ -150,7 +151,7 @@ def test_a_client_that_decodes_replies_works(server):
         vtrr = make_queue(client)
         define(vtrr).queue("acme", [{"args": [b"\xff\x00"], "id": "i"}])
         assert vtrr._dequeue()[1:4] == ([b"\xff\x00"], {}, "i")
-        assert client.get("vtrr:files:schema") == "3"
+        assert client.get("vtrr:files:schema") == SCHEMA
 
 
 def test_settings_at_their_bounds_are_taken(redis_client):
