@@ -87,7 +87,7 @@ class Producing(Ruling):
             sends = triggers if last else trigger_arguments(NO_TRIGGERS)
             wait = None if unconfirmed else _chunk_durability(durability, last=last)
             try:
-                counts = (*sends, len(items), 0 if done else fresh)
+                counts = (sends[0], len(items), 0 if done else fresh)
                 send = partial(self._enqueue_chunk, partition, chunk, on_duplicate, wait=wait)
                 reply, cause = self._with_room(send, counts, ids[done + len(chunk) :])
             except (Unavailable, Refused) as exc:
@@ -97,13 +97,13 @@ class Producing(Ruling):
             unconfirmed = unconfirmed or cause
             duplicates += [item_id.decode() for item_id in reply[6:]]
             done += len(chunk)
-        enqueued = Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[2]))
+        enqueued = Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[1]))
         if durability is not None and unconfirmed:
             raise NotDurable(ids, durability.level, unconfirmed, enqueued)
         return enqueued
 
     def _with_room(
-        self, send: Callable[..., tuple[Reply, str]], counts: tuple[int, int, str, int, int],
+        self, send: Callable[..., tuple[Reply, str]], counts: tuple[str, int, int],
         later: Sequence[str],
     ) -> tuple[Reply, str]:  # fmt: skip
         """Send a chunk; refused for want of room, again without what is known of later ones."""
@@ -113,7 +113,7 @@ class Producing(Ruling):
             known = set(self.known(later))
             if not known:
                 raise
-        return send((*counts[:4], counts[4] - len(known)))
+        return send((*counts[:2], counts[2] - len(known)))
 
     def known(self, item_ids: Sequence[str]) -> list[str]:
         """Which of these ids are waiting or running, in the given order."""
@@ -128,7 +128,7 @@ class Producing(Ruling):
         partition: str,
         chunk: Sequence[NewItem],
         on_duplicate: OnDuplicate,
-        triggers: tuple[int, int, str, int, int],
+        counts: tuple[str, int, int],
         wait: Durability | None,
     ) -> tuple[Reply, str]:
         """Store one chunk; its reply, and why it is not confirmed ("" when it is)."""
@@ -137,7 +137,7 @@ class Producing(Ruling):
         remember_ms = int(remember * 1000)
         later = any(item.delay_ms for item in chunk)
         channel = self._later_channel if later else self._ready_channel
-        rest: list[Any] = [remember_ms, partition, on_duplicate, *triggers, channel]
+        rest: list[Any] = [remember_ms, partition, on_duplicate, *counts, channel]
         for item in chunk:
             rest += [item.item_id, format_mark(item), item.body]
         with self._producers.take() as (producer, number):
@@ -150,7 +150,7 @@ class Producing(Ruling):
         if self._check(reply)[0] == "duplicate":
             raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
         if reply[0] == "full":
-            raise BacklogFull(partition, int(reply[6]), int(reply[7]), triggers[3])
+            raise BacklogFull(partition, int(reply[6]), int(reply[7]), counts[1])
         if reply[0] == "weight":
             raise ArgumentError(f"weight of {reply[6].decode()!r}", reply[7], "0.001 to 1e9")
         return reply, unconfirmed

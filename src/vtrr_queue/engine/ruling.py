@@ -66,11 +66,11 @@ class Ruling(EngineBase):
         triggers = trigger_arguments(budget)
         hint = "ready" if self._ready_channel else "later"
         reply = self._script(
-            "set_policy", partition, *triggers, self._later_channel, hint, *changes
+            "set_policy", partition, triggers[0], self._later_channel, hint, *changes
         )
         if reply[0] == "policy":
             raise ArgumentError(reply[6].decode(), reply[7], "a setting this release knows")
-        return read_wake(reply, triggers[2])
+        return read_wake(reply, triggers[1])
 
     def clear_policy(self, partition: str, *, budget: TriggerBudget = NO_TRIGGERS) -> Wake:
         """Leave everything about a partition to the queue's defaults."""
