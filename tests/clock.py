@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from vtrr_queue.keys import OPTIONS
+from vtrr_queue.keys import OPTIONS, PREFIX
 from vtrr_queue.scripting import load_with_clock
 
 KEY = "vtrr-test:now"
@@ -16,10 +16,10 @@ START_MS = 1_700_000_000_000
 LEASE_MS = 60_000
 
 
-def load_with_set_clock(name, options=OPTIONS):
+def load_with_set_clock(name, options=OPTIONS, prefix=PREFIX):
     """Compose a script whose `now_ms` reads the key."""
-    script = load_with_clock(name, options, KEY)
-    assert "TIME" not in script.text.replace("CURRENT_VIRTUAL_TIME", "").replace("VIRTUAL_TIME", "")
+    script = load_with_clock(name, options, prefix, KEY)
+    assert "TIME" not in script.text
     return script
 
 

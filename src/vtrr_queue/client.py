@@ -30,7 +30,6 @@ from redis.exceptions import (
 )
 
 from vtrr_queue.errors import Refused, ReplyMismatch, Unavailable
-from vtrr_queue.keys import SCRIPT_KEYS
 from vtrr_queue.pool import private_pool
 from vtrr_queue.scripting import load, load_with_clock
 
@@ -113,7 +112,7 @@ class ScriptClient:
         self.socket_timeout = socket_timeout
         self.mask_signals = False
         self.calls = 0
-        self._keys = {key: keys[key] for key in SCRIPT_KEYS}
+        self._prefix, self._where = keys.prefix, keys["schema"]
         self._loaded: set[str] = set()
         self._options = ""
         self.clock_key = ""
@@ -329,11 +328,11 @@ class ScriptClient:
     def _command(
         self, name: str, arguments: Sequence[Any], *, by_hash: bool = False
     ) -> tuple[Any, ...]:
-        script = load(name, self._options)
+        script = load(name, self._options, self._prefix)
         if self.clock_key:
-            script = load_with_clock(name, self._options, self.clock_key)
+            script = load_with_clock(name, self._options, self._prefix, self.clock_key)
         way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
-        return (*way, len(script.keys), *map(self._keys.__getitem__, script.keys), *arguments)
+        return (*way, 1, self._where, *arguments)
 
     def _must_repeat(self, reply: Any) -> bool:
         """Whether a script did not run: unknown to the server, or without the parts it needs."""
