@@ -11,7 +11,7 @@ from vtrr_queue.model import PRIORITY_DEFAULT, DeadLetter, Lease, NewItem, Trigg
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtrr_queue.client import Reply
+    from vtrr_queue.talk import Reply
 
 CHUNK_ITEMS = 500
 """Most items one enqueue script stores, so that it blocks the server for about a millisecond."""
