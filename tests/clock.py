@@ -45,5 +45,5 @@ class Clock:
 def set_clock(client):
     """Give every script client of this process the set clock."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vtrr_queue.client.load", load_with_set_clock)
+        patch.setattr("vtrr_queue.talk.load", load_with_set_clock)
         yield Clock(client)

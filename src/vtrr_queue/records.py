@@ -6,13 +6,13 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtrr_queue.client import SHORTEST_REPLY
 from vtrr_queue.model import PRIORITY_DEFAULT, DeadLetter, Lease, NewItem, TriggerBudget, Wake
+from vtrr_queue.talk import SHORTEST_REPLY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtrr_queue.client import Reply
+    from vtrr_queue.talk import Reply
 
 CHUNK_ITEMS = 500
 """Most items one enqueue script stores, so that it blocks the server for about a millisecond."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery._state import get_current_worker_task
 from celery.app.task import Context
 from celery.utils.log import get_logger
 
+from vtrr_queue.celery.asynchronous import AsyncTask
 from vtrr_queue.celery.context import ItemContext
 from vtrr_queue.celery.entries import (
     ID_MAX,
@@ -29,7 +30,7 @@ from vtrr_queue.celery.entries import (
 )
 from vtrr_queue.celery.options import check_hard_limit
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, VTRRError
-from vtrr_queue.model import DurabilityLevel, NewItem, OnDuplicate
+from vtrr_queue.model import Durability, DurabilityLevel, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ _STORED_HEADERS = (
     "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
     "replaced_task_nesting", "stamped_headers", "stamps",
 )  # fmt: skip
+
+
+class NewCall(NamedTuple):
+    """What a call of ``apply_async`` is to store."""
+
+    partition: str
+    item: NewItem
+    durability: Durability | None
 
 
 class FairTask:
@@ -128,19 +137,30 @@ class FairTask:
             result: AsyncResult = super().apply_async(  # type: ignore[misc]
                 args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
             return result
-        embed = {"callbacks": _listed(link), "errbacks": _listed(link_error),
-                 "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
+        embed = _embed(link, link_error, options)
         headers = _headers(shadow, options, self.vtrr_queue.holding)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
             self._retry(request, token, args, kwargs, embed, headers, options)
         else:
-            task_id = self._enqueue(task_id, args, kwargs, embed, headers, options)
+            call = self._call(task_id, args, kwargs, embed, headers, options)
+            self.vtrr_queue.store(call.partition, [call.item], durability=call.durability)
+            task_id = call.item.item_id
         return task.AsyncResult(task_id)
 
-    def _enqueue(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
-                 headers: dict[str, Any], options: dict[str, Any]) -> str:  # fmt: skip
+    def read_call(
+        self, args: Any = None, kwargs: Any = None, task_id: str | None = None,
+        producer: Any = None, link: Any = None, link_error: Any = None, shadow: str | None = None,
+        **options: Any,
+    ) -> NewCall:  # fmt: skip
+        """What :meth:`apply_async` would store, checked and serialised."""
+        headers = _headers(shadow, options, self.vtrr_queue.holding)
+        embed = _embed(link, link_error, options)
+        return self._call(task_id, args, kwargs, embed, headers, options)
+
+    def _call(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
+              headers: dict[str, Any], options: dict[str, Any]) -> NewCall:  # fmt: skip
         task: Any = self
         partition = check_text("partition_key", options.get("partition_key"), PARTITION_MAX)
         weight = check_weight("weight", options["weight"]) if "weight" in options else None
@@ -154,9 +174,7 @@ class FairTask:
         durability = check_durability(
             options.get("durability"), options.get("durability_timeout", 2.0)
         )
-        item = NewItem(item_id, body, weight, delay_ms, priority)
-        self.vtrr_queue.store(partition, [item], durability=durability)
-        return item_id
+        return NewCall(partition, NewItem(item_id, body, weight, delay_ms, priority), durability)
 
     def _retry(self, request: Any, token: str, args: Any, kwargs: Any, embed: dict[str, Any],
                headers: dict[str, Any], options: dict[str, Any]) -> None:  # fmt: skip
@@ -183,7 +201,7 @@ class FairTask:
             )  # fmt: skip
 
 
-class VTRRTask:
+class VTRRTask(AsyncTask):
     """What ``@vtrr.task`` returns.
 
     Calling it runs the function directly in the caller; :meth:`queue` enqueues.
@@ -293,6 +311,11 @@ def _call(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
         check_args("args", () if args is None else args),
         check_kwargs("kwargs", {} if kwargs is None else kwargs),
     )
+
+
+def _embed(link: Any, link_error: Any, options: dict[str, Any]) -> dict[str, Any]:
+    return {"callbacks": _listed(link), "errbacks": _listed(link_error),
+            "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
 
 
 def _listed(value: Any) -> list[Any] | None:

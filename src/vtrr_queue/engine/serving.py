@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from vtrr_queue.client import ATTEMPTS
 from vtrr_queue.engine.base import NO_TRIGGERS
 from vtrr_queue.engine.ruling import Ruling
 from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
@@ -20,11 +19,12 @@ from vtrr_queue.records import (
     read_wake,
     trigger_arguments,
 )
+from vtrr_queue.talk import ATTEMPTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vtrr_queue.client import Call, Reply
+    from vtrr_queue.talk import Call, Reply
 
 RECLAIM_BATCH = 100
 """Most leases and delayed items one reclaim script looks at."""
