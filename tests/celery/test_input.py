@@ -125,13 +125,15 @@ def test_a_bad_setting_is_refused_by_name(redis_client, argument, value):
     assert redis_client.dbsize() == 0
 
 
-@pytest.mark.parametrize("client", [None, "redis://localhost", object()], ids=ascii)
+@pytest.mark.parametrize(
+    "client", [None, "redis://localhost", object()], ids=lambda v: type(v).__name__
+)
 def test_a_thing_that_is_no_client_is_refused(client):
     with pytest.raises(ArgumentTypeError, match=r"^redis_client must be a redis\.Redis, not"):
         make_queue(client)
 
 
-@pytest.mark.parametrize("app", ["app", 5, object()], ids=ascii)
+@pytest.mark.parametrize("app", ["app", 5, object()], ids=lambda v: type(v).__name__)
 def test_a_thing_that_is_no_app_is_refused(redis_client, app):
     with pytest.raises(ArgumentTypeError, match=r"^celery_app must be a Celery app, not"):
         VTRRQueue(redis_client, app, name="files")
