@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 # More arguments for pytest: make test ARGS="-k lease -x"
 ARGS ?=
+# Most of a test is waiting, so more of them at a time than there are processors.
+PROCESSES ?= 3
 
 COMPAT := -m "compat and not slow and not chaos"
 # PYTHON312=/path/to/python names an interpreter; otherwise PATH, then pyenv.
@@ -28,7 +30,7 @@ demo: $(STAMP)
 	$(BIN)/python -m vtrr_queue.demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check

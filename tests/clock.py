@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from vtrr_queue.keys import OPTIONS
+from vtrr_queue.keys import OPTIONS, PREFIX
 from vtrr_queue.scripting import load_with_clock
 
 KEY = "vtrr-test:now"
@@ -16,10 +16,10 @@ START_MS = 1_700_000_000_000
 LEASE_MS = 60_000
 
 
-def load_with_set_clock(name, options=OPTIONS):
+def load_with_set_clock(name, options=OPTIONS, prefix=PREFIX):
     """Compose a script whose `now_ms` reads the key."""
-    script = load_with_clock(name, options, KEY)
-    assert "TIME" not in script.text.replace("CURRENT_VIRTUAL_TIME", "").replace("VIRTUAL_TIME", "")
+    script = load_with_clock(name, options, prefix, KEY)
+    assert "TIME" not in script.text
     return script
 
 
@@ -45,5 +45,5 @@ class Clock:
 def set_clock(client):
     """Give every script client of this process the set clock."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vtrr_queue.client.load", load_with_set_clock)
+        patch.setattr("vtrr_queue.talk.load", load_with_set_clock)
         yield Clock(client)

@@ -1,9 +1,7 @@
-"""The library's private connection to Redis: calls scripts, repeats them safely, checks replies.
+"""The library's private connection to Redis, for callers that may block.
 
 Invariants: the user's client is never used to run a command; a connection on which anything went
-wrong is closed; a reply that does not echo its call is never returned. Calls are repeated here
-and not by redis-py, because a script must know that it runs again
-(docs/design/0003-idempotent-calls.md).
+wrong is closed. What is said on it is in :mod:`vtrr_queue.talk`.
 """
 
 from __future__ import annotations
@@ -16,23 +14,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.exceptions import (
-    BusyLoadingError,
-    NoScriptError,
-    ReadOnlyError,
-    ResponseError,
-)
-from redis.exceptions import (
-    ConnectionError as RedisConnectionError,
-)
-from redis.exceptions import (
-    TimeoutError as RedisTimeoutError,
-)
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from vtrr_queue.errors import Refused, ReplyMismatch, Unavailable
-from vtrr_queue.keys import SCRIPT_KEYS
+from vtrr_queue.errors import Unavailable
 from vtrr_queue.pool import private_pool
-from vtrr_queue.scripting import load, load_with_clock
+from vtrr_queue.talk import ATTEMPTS, FAILURES, Calls, Reads, Talk, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,30 +28,9 @@ if TYPE_CHECKING:
 
     from vtrr_queue.keys import QueueKeys
     from vtrr_queue.model import Durability
+    from vtrr_queue.talk import Call, Command, Exchange, Reply, Send, Steps, T
 
-ATTEMPTS = 3
-"""How often a call is sent before :class:`~vtrr_queue.errors.Unavailable` is raised."""
-
-BACKOFF_SECONDS = (0.02, 0.2)
-"""Pauses before the second and the third attempt."""
-
-_AGAIN = (RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyError, OSError)
-_AGAIN_WORDS = ("MASTERDOWN", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "UNBLOCKED")
-_DEMOTED = ("UNBLOCKED", "WAIT cannot be used with replica", "WAITAOF cannot be used with replica")
 _MASKED = {signal.SIGTERM} | ({signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set())
-
-WAIT_STEP_SECONDS = 1.0
-"""Longest single WAIT, so that a server that died meanwhile is noticed."""
-
-WAIT_SLACK_SECONDS = 0.5
-"""How late a WAIT may end: the server looks for those that are over ten times a second."""
-
-SHORTEST_REPLY = 3
-"""Status, echo and server time stand in every reply."""
-
-Reply = list[Any]
-Call = tuple[str, str, "Callable[[int], Sequence[Any]]"]
-"""Script name, echo, and what gives the arguments after the echo for an attempt's number."""
 
 
 _GET_TAKES_NAME = (
@@ -75,25 +41,7 @@ _GET_TAKES_NAME = (
 )
 
 
-def _wait_command(confirm: Durability, left: float) -> tuple[Any, ...]:
-    command = ("WAITAOF", 1, 0) if confirm.level == "fsync" else ("WAIT", 1)
-    return (*command, max(1, int(min(left, WAIT_STEP_SECONDS) * 1000)))
-
-
-class Unconfirmed(Exception):
-    """Scripts ran, but what they wrote is not known to be safe.
-
-    Args:
-        replies: Replies of the scripts.
-        cause: Why.
-    """
-
-    def __init__(self, replies: list[Reply], cause: object) -> None:
-        self.replies, self.cause = replies, cause
-        super().__init__(str(cause))
-
-
-class ScriptClient:
+class ScriptClient(Talk):
     """Runs scripts over a private pool.
 
     Args:
@@ -104,25 +52,34 @@ class ScriptClient:
     Attributes:
         mask_signals: Hold back SIGTERM and SIGUSR1 during a call; set in pool children, where
             Celery's soft limit would otherwise break a read in the middle.
-        calls: Script calls made so far in this process.
-        clock_key: Key whose value scripts take for the time, in a simulation.
     """
 
     def __init__(self, client: object, keys: QueueKeys, socket_timeout: float) -> None:
+        super().__init__(keys, socket_timeout)
         self.pool = private_pool(client, socket_timeout)
-        self.socket_timeout = socket_timeout
         self.mask_signals = False
-        self.calls = 0
-        self._keys = {key: keys[key] for key in SCRIPT_KEYS}
-        self._loaded: set[str] = set()
-        self._options = ""
-        self.clock_key = ""
-        self._clock = (0, 0.0)
 
-    def server_now_ms(self) -> int:
-        """Server clock now, from the last reply that told it; 0 when none did."""
-        server_ms, at = self._clock
-        return int(server_ms + (time.monotonic() - at) * 1000) if server_ms else 0
+    def run(self, steps: Steps[T]) -> T:
+        """Carry out steps one after the other.
+
+        Args:
+            steps: What to do; a failure of a step is raised inside of it.
+
+        Returns:
+            What the steps return.
+        """
+        try:
+            request = next(steps)
+            while True:
+                try:
+                    answer = self._answer(request)
+                except BaseException as exc:  # noqa: BLE001 - it is theirs to handle
+                    request = steps.throw(exc)
+                else:
+                    request = steps.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
     def call(
         self,
@@ -182,7 +139,7 @@ class ScriptClient:
             Unavailable: No attempt was answered.
             Refused: The server refused a command.
         """
-        return self._read(commands, self._answer)
+        return self._read(commands, takes_refusals=False)
 
     def ask(self, *commands: tuple[Any, ...]) -> list[Any]:
         """As :meth:`read`, for commands a server may not have or allow.
@@ -196,7 +153,7 @@ class ScriptClient:
         Raises:
             Unavailable: No attempt was answered.
         """
-        return self._read(commands, self._reply)
+        return self._read(commands, takes_refusals=True)
 
     def hear(self, channel: str) -> Iterator[bytes | None]:
         """Subscribe to a channel and yield what is published, None at each quiet second.
@@ -231,13 +188,20 @@ class ScriptClient:
         """Close every idle connection; the client stays usable."""
         self.pool.disconnect()
 
-    def _read(
-        self, commands: Sequence[tuple[Any, ...]], reply: Callable[[AbstractConnection], Any]
-    ) -> list[Any]:
+    def interrupted(self) -> bool:
+        """Whether a wait must end because the process was told to."""
+        return self.mask_signals and bool(signal.sigpending() & _MASKED)
+
+    def _answer(self, request: Calls | Reads | Work) -> Any:
+        if isinstance(request, Calls):
+            return self.call_many(request.calls, request.confirm)
+        if isinstance(request, Reads):
+            return self._read(request.commands, takes_refusals=request.takes_refusals)
+        return request.function()
+
+    def _read(self, commands: Sequence[Command], *, takes_refusals: bool) -> list[Any]:
         def once(_attempt: int) -> list[Any]:
-            with self._connection() as connection:
-                connection.send_packed_command(connection.pack_commands(commands))
-                return [reply(connection) for _ in commands]
+            return self._carry(self.reading(commands, takes_refusals=takes_refusals))
 
         return self._repeated(str(commands[0][0]), once)
 
@@ -251,98 +215,35 @@ class ScriptClient:
         last: Exception | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
-                self._loaded.clear()  # it may be another server, or the same one after a restart
-                time.sleep(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS)) - 1])
+                time.sleep(self.pause(attempt))
             try:
                 with self._masked():
                     return once(attempt)
-            except (*_AGAIN, ReplyMismatch) as exc:
-                last = exc
-            except ResponseError as exc:
-                if not str(exc).startswith(_AGAIN_WORDS):
-                    raise Refused(name, exc) from exc
-                last = exc
+            except FAILURES as exc:
+                last = self.judge(name, exc)
         raise Unavailable(name, ATTEMPTS, last)
 
     def _once(
-        self,
-        calls: Sequence[Call],
-        attempt: int,
-        confirm: Durability | None = None,
+        self, calls: Sequence[Call], attempt: int, confirm: Durability | None = None
     ) -> list[Reply]:
-        # What is repeated with its text would run behind the calls and the wait sent with it.
-        known = self._loaded if len(calls) > 1 or confirm else {calls[0][0]}
-        arguments = [(echo, *make(attempt)) for _, echo, make in calls]
-        packed = [
-            self._command(name, given, by_hash=name in known)
-            for (name, _, _), given in zip(calls, arguments, strict=True)
-        ]
-        wait = [_wait_command(confirm, confirm.timeout_seconds)] if confirm else []
+        return self._carry(self.exchange(calls, attempt, confirm))
+
+    def _carry(self, exchange: Exchange[T]) -> T:
         with self._connection() as connection:
-            self.calls += len(calls)
-            connection.send_packed_command(connection.pack_commands([*packed, *wait]))
-            replies = [self._reply(connection) for _ in packed]
-            for at, (name, _, _) in enumerate(calls):
-                while self._must_repeat(replies[at]):
-                    if confirm:
-                        raise RedisConnectionError(f"{name} must be sent again before the wait")
-                    again = self._command(name, arguments[at])
-                    connection.send_packed_command(connection.pack_commands([again]))
-                    replies[at] = self._reply(connection)
-            checked = [
-                self._checked(name, echo, reply)
-                for (name, echo, _), reply in zip(calls, replies, strict=True)
-            ]
-            if confirm:
-                self._wait(connection, confirm, checked)
-        self._loaded.update(name for name, _, _ in calls)
-        return checked
+            try:
+                send = next(exchange)
+                while True:
+                    send = exchange.send(self._sent(connection, send))
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
-    def _wait(
-        self, connection: AbstractConnection, confirm: Durability, replies: list[Reply]
-    ) -> None:
-        """Read the answer to the wait that was sent with the scripts, and wait on.
-
-        WAIT and WAITAOF speak of the writes of their own connection.
-        """
-        deadline = time.monotonic() + confirm.timeout_seconds
-        while True:
-            if not connection.can_read(
-                WAIT_STEP_SECONDS + WAIT_SLACK_SECONDS + self.socket_timeout
-            ):
-                raise RedisTimeoutError("no answer to a wait")
-            reply = self._reply(connection)
-            if isinstance(reply, Exception):
-                if str(reply).startswith(_DEMOTED):  # then the items are not stored any more
-                    raise RedisConnectionError(reply)
-                raise Unconfirmed(replies, reply)
-            if (reply[0] if isinstance(reply, list) else reply) >= 1:
-                return
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise Unconfirmed(replies, f"not within {confirm.timeout_seconds:g} s")
-            if self.mask_signals and signal.sigpending() & _MASKED:
-                raise Unconfirmed(replies, "interrupted by a signal")
-            again = [_wait_command(confirm, left)]
-            connection.send_packed_command(connection.pack_commands(again))
-
-    def _command(
-        self, name: str, arguments: Sequence[Any], *, by_hash: bool = False
-    ) -> tuple[Any, ...]:
-        script = load(name, self._options)
-        if self.clock_key:
-            script = load_with_clock(name, self._options, self.clock_key)
-        way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
-        return (*way, len(script.keys), *map(self._keys.__getitem__, script.keys), *arguments)
-
-    def _must_repeat(self, reply: Any) -> bool:
-        """Whether a script did not run: unknown to the server, or without the parts it needs."""
-        is_whole = isinstance(reply, list) and len(reply) >= SHORTEST_REPLY
-        if is_whole and reply[0] == b"schema" and reply[2].startswith(b"options "):
-            self._loaded.clear()
-            self._options = "".join(sorted({*self._options, *reply[2].decode()[8:]}))
-            return True
-        return isinstance(reply, NoScriptError)
+    def _sent(self, connection: AbstractConnection, send: Send) -> list[Any]:
+        if send.commands:
+            connection.send_packed_command(connection.pack_commands(send.commands))
+        if send.seconds is not None and not connection.can_read(send.seconds):
+            raise RedisTimeoutError("no answer to a wait")
+        return [self._reply(connection) for _ in range(send.replies)]
 
     @staticmethod
     def _reply(connection: AbstractConnection) -> Any:
@@ -350,26 +251,6 @@ class ScriptClient:
             return connection.read_response()
         except ResponseError as exc:
             return exc
-
-    @staticmethod
-    def _answer(connection: AbstractConnection) -> Any:
-        reply = connection.read_response()
-        for part in reply if isinstance(reply, list) else ():
-            if isinstance(part, ResponseError):  # of one command in a transaction
-                raise part
-        return reply
-
-    def _checked(self, name: str, echo: str, reply: Any) -> Reply:
-        if isinstance(reply, Exception):
-            raise reply
-        if not isinstance(reply, list) or len(reply) < SHORTEST_REPLY:
-            raise ReplyMismatch(name, echo, reply)
-        if reply[1] != echo.encode():
-            raise ReplyMismatch(name, echo, reply[1])
-        reply[0] = reply[0].decode()
-        if isinstance(reply[2], int) and reply[2]:
-            self._clock = (reply[2], time.monotonic())
-        return reply
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[AbstractConnection]:

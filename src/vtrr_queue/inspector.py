@@ -7,6 +7,7 @@ backlogs first, so it is exact while no script runs in between.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,20 +96,23 @@ class Inspector:
         """
         tags, held = self._at_once(
             ("ZRANGE", self.keys["queue"], 0, limit - 1, "WITHSCORES"),
-            ("HGETALL", self.keys["running"]),
+            ("HGETALL", self.keys["lease"]),
         )
-        running = {name: int(count) for name, count in pairs(held)}
+        running = _running(held)
         served_next = [name for name, _ in pairs(tags)]
         names = (served_next + sorted(running.keys() - set(served_next)))[:limit]
-        found = self._at_once(*(command for name in names for command in (
-            ("LLEN", self.keys.backlog(name)),
-            ("HGET", self.keys["running"], name),
-            ("ZSCORE", self.keys["queue"], name),
-            ("ZSCORE", self.keys["partition_virtual_time"], name),
-        )))  # fmt: skip
+        held, *found = self._at_once(
+            ("HGETALL", self.keys["lease"]),
+            *(command for name in names for command in (
+                ("LLEN", self.keys.backlog(name)),
+                ("ZSCORE", self.keys["queue"], name),
+                ("ZSCORE", self.keys["partition_virtual_time"], name),
+            )),
+        )  # fmt: skip
+        running = _running(held)
         return [
-            PartitionState(name, waiting, int(count or 0), _number(tag or debt))
-            for name, (waiting, count, tag, debt) in zip(names, _fours(found), strict=True)
+            PartitionState(name, waiting, running[name], _number(tag or debt))
+            for name, (waiting, tag, debt) in zip(names, _threes(found), strict=True)
         ]
 
     def leases(self, limit: int = 1000) -> list[HeldLease]:
@@ -163,8 +167,12 @@ class Inspector:
         return at_once(self.client, *commands)
 
 
-def _fours(reply: list[Any]) -> Iterator[list[Any]]:
-    return (reply[at : at + 4] for at in range(0, len(reply), 4))
+def _running(held: list[bytes]) -> Counter[str]:
+    return Counter(read_held_lease(token.encode(), text).partition for token, text in pairs(held))
+
+
+def _threes(reply: list[Any]) -> Iterator[list[Any]]:
+    return (reply[at : at + 3] for at in range(0, len(reply), 3))
 
 
 def _number(text: bytes | None) -> float | None:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from vtrr_queue.errors import ArgumentError
 from vtrr_queue.model import PRIORITY_DEFAULT
 
+PREFIX = "vtrr:"
+"""What all our keys begin with."""
+
 SCHEMA = "4"
 """Layout number kept in the ``schema`` key while a queue holds anything."""
 
@@ -51,7 +54,7 @@ SCRIPT_KEYS = (
     "cancelled",
     "holes",
 )
-"""Keys that scripts name; each is given those it uses, in this order.
+"""Keys that scripts name.
 
 ``backlog``, ``recent`` and ``level`` are prefixes: scripts append ``:<partition>``, ``:<producer>``
 and ``:<priority>:<partition>``.
@@ -104,7 +107,7 @@ class QueueKeys:
     @property
     def prefix(self) -> str:
         """Common start of every key of this queue, ``vtrr:files:``."""
-        return f"vtrr:{{{self.name}}}:" if self.hash_tag else f"vtrr:{self.name}:"
+        return f"{PREFIX}{{{self.name}}}:" if self.hash_tag else f"{PREFIX}{self.name}:"
 
     def __getitem__(self, key: str) -> str:
         return self.prefix + key

@@ -1,8 +1,8 @@
 """Text passes over Lua: what a server need not do at each call is done once, here.
 
 A server builds all functions of a script anew at each call, and each name that a function takes
-from around it costs as much as a small command. So constants become literals, keys become
-``KEYS[n]``, and branches that are never taken go.
+from around it costs as much as a small command. So constants and key names become literals,
+and branches that are never taken go.
 
 Invariant: the passes rely on our own layout, one statement a line and two spaces a level; luacheck
 and the tests of the composed scripts see what comes of it.
@@ -62,6 +62,16 @@ def names_in(text: str, names: Iterable[str]) -> tuple[str, ...]:
     """
     words = set(re.findall(r"\w+", text))
     return tuple(name for name in names if name in words)
+
+
+def literal(text: str) -> str:
+    """A Lua string of this text.
+
+    Args:
+        text: Any characters.
+    """
+    escaped = "".join(rf"\{ord(c):03d}" if c in '"\\' or c < " " else c for c in text)
+    return f'"{escaped}"'
 
 
 def nested(name: str, body: str, inner: Iterable[str]) -> str:

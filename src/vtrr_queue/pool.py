@@ -62,5 +62,6 @@ def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
     if service and manager:
         from redis.sentinel import SentinelConnectionPool  # noqa: PLC0415
 
-        return SentinelConnectionPool(service, manager, **settings)
+        kind = {"connection_class": pool.connection_class}  # with TLS it is another one
+        return SentinelConnectionPool(service, manager, **kind, **settings)
     return redis.ConnectionPool(connection_class=pool.connection_class, **settings)

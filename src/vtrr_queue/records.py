@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vtrr_queue.model import PRIORITY_DEFAULT, DeadLetter, Lease, NewItem, TriggerBudget, Wake
+from vtrr_queue.talk import SHORTEST_REPLY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtrr_queue.client import Reply
+    from vtrr_queue.talk import Reply
 
 CHUNK_ITEMS = 500
 """Most items one enqueue script stores, so that it blocks the server for about a millisecond."""
@@ -114,14 +115,18 @@ def read_dead_letter(item_id: bytes, text: bytes) -> DeadLetter:
     )  # fmt: skip
 
 
-def trigger_arguments(budget: TriggerBudget) -> tuple[int, int, str]:
-    """What every script that may send triggers takes: most, timeout (ms), prefix of new ids."""
-    prefix = secrets.token_hex(8) if budget.max_outstanding else ""
-    return budget.max_outstanding, budget.timeout_ms, prefix
+def trigger_arguments(budget: TriggerBudget) -> tuple[str, str]:
+    """What every script that may send triggers takes, "" for none, and the prefix of new ids."""
+    if not budget.max_outstanding:
+        return "", ""
+    prefix = secrets.token_hex(8)
+    return f"{budget.max_outstanding} {budget.timeout_ms} {prefix}", prefix
 
 
 def read_wake(reply: Reply, prefix: str) -> Wake:
     """The common part of replies: triggers to send, server time, waiting items, next wake."""
+    if len(reply) == SHORTEST_REPLY:
+        return Wake((), None, int(reply[2]), 0)
     due = int(reply[5]) if reply[5] else None
     triggers = tuple(f"{prefix}-{n}" for n in range(1, int(reply[3]) + 1))
     return Wake(triggers, due, int(reply[2]), int(reply[4]))

@@ -1,7 +1,8 @@
 """Composes a script from its header, its includes and its body, and hashes it.
 
-Invariants: a script is given just the keys it names; each include appears once, before
-its users; a body names keys and arguments, never ``KEYS[3]``.
+Invariants: key names stand in the text as literals, so each queue has its scripts; every script is
+given the same key, which tells a cluster where to run it; each include appears once, before its
+users; a body names keys and arguments, never ``KEYS[1]``.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from vtrr_queue.keys import OPTIONS, SCHEMA, SCRIPT_KEYS
-from vtrr_queue.lua_text import names_in, nested, with_values, without_dead_branches
+from vtrr_queue.keys import OPTIONS, PREFIX, SCHEMA, SCRIPT_KEYS
+from vtrr_queue.lua_text import literal, names_in, nested, with_values, without_dead_branches
 from vtrr_queue.model import (
     ESTIMATE_STEP,
     FIRST_CHARGE_MS,
@@ -92,7 +93,7 @@ class Script:
         header: Its declaration.
         text: Composed Lua text.
         sha: SHA-1 of the text, for EVALSHA.
-        keys: The keys it names, in the order of KEYS.
+        keys: The keys it names.
     """
 
     name: str
@@ -109,7 +110,7 @@ def script_names() -> tuple[str, ...]:
 
 
 @cache
-def load(name: str, options: str = OPTIONS) -> Script:
+def load(name: str, options: str = OPTIONS, prefix: str = PREFIX) -> Script:
     """Compose a script.
 
     Args:
@@ -118,6 +119,7 @@ def load(name: str, options: str = OPTIONS) -> Script:
             features. A server builds all functions of a script at each call, so it is the cheaper
             the fewer it has. When the queue uses a feature that it has no part for, it does
             nothing and replies ``{"schema", echo, "options <letters>"}``.
+        prefix: What the names of the queue's keys begin with.
 
     Raises:
         ValueError: The includes form a cycle, or a header names an unknown key or type.
@@ -133,21 +135,22 @@ def load(name: str, options: str = OPTIONS) -> Script:
         values.pop(table, None)
     names = {key.upper(): key for key in SCRIPT_KEYS}
     used = names_in(text, names)
-    values |= {key: f"KEYS[{n}]" for n, key in enumerate(used, start=1)}
+    values |= {key: literal(prefix + names[key]) for key in used}
     text = "\n".join([f"-- vtrr-queue {name}", *tables, with_values(text, values)]) + "\n"
     return _script(name, header, text, tuple(names[key] for key in used))
 
 
 @cache
-def load_with_clock(name: str, options: str, key: str) -> Script:
+def load_with_clock(name: str, options: str, prefix: str, key: str) -> Script:
     """A script that reads a key where others ask for the time, for simulations and tests.
 
     Args:
         name: The verb.
         options: As for :func:`load`.
+        prefix: As for :func:`load`.
         key: String with the time, ms.
     """
-    script = load(name, options)
+    script = load(name, options, prefix)
     clock = f'local function now_ms()\n  return tonumber(redis.call("GET", "{key}"))\n'
     text = _NOW.sub(clock, script.text)
     return _script(name, script.header, text, script.keys)

@@ -217,7 +217,9 @@ def test_a_base_that_is_no_task_is_refused(vtrr, base):
 
 
 @pytest.mark.parametrize(
-    "function", [5, "work", object(), functools.partial(print), [print]], ids=ascii
+    "function",
+    [5, "work", object(), functools.partial(print), [print]],
+    ids=lambda value: type(value).__name__,
 )
 def test_a_thing_without_a_name_of_its_own_is_refused(vtrr, function):
     """A task is found by its name, so it must be a function."""

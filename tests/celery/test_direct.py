@@ -28,6 +28,7 @@ def enqueue(stage, name, count, gate=None, **kwargs):
     return stage.app.tasks[name].queue("u", entries)
 
 
+@pytest.mark.alone
 def test_an_idle_pool_starts_an_item_at_once(stage):
     """From the enqueue call to the function in less than 100 ms, median of 50."""
     stage.start_worker(queues=["q-a"], concurrency=2)
@@ -46,6 +47,7 @@ def cpu_seconds(worker):
     return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_an_idle_worker_costs_next_to_nothing(stage):
     """At most 5 scripts a second and 1 % of a core more than a plain Celery worker."""

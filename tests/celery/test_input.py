@@ -11,6 +11,7 @@ import pytest
 from tests.callers import define, lease_all, make_queue, snapshot
 from vtrr_queue import ArgumentError, ArgumentTypeError, DuplicateItem, PayloadError, VTRRQueue
 from vtrr_queue.errors import VTRRError
+from vtrr_queue.keys import SCHEMA
 from vtrr_queue.payload import decode
 
 HUGE = 10**5000  # more digits than Python is willing to print
@@ -124,13 +125,15 @@ def test_a_bad_setting_is_refused_by_name(redis_client, argument, value):
     assert redis_client.dbsize() == 0
 
 
-@pytest.mark.parametrize("client", [None, "redis://localhost", object()], ids=ascii)
+@pytest.mark.parametrize(
+    "client", [None, "redis://localhost", object()], ids=lambda v: type(v).__name__
+)
 def test_a_thing_that_is_no_client_is_refused(client):
     with pytest.raises(ArgumentTypeError, match=r"^redis_client must be a redis\.Redis, not"):
         make_queue(client)
 
 
-@pytest.mark.parametrize("app", ["app", 5, object()], ids=ascii)
+@pytest.mark.parametrize("app", ["app", 5, object()], ids=lambda v: type(v).__name__)
 def test_a_thing_that_is_no_app_is_refused(redis_client, app):
     with pytest.raises(ArgumentTypeError, match=r"^celery_app must be a Celery app, not"):
         VTRRQueue(redis_client, app, name="files")
@@ -150,7 +153,7 @@ def test_a_client_that_decodes_replies_works(server):
         vtrr = make_queue(client)
         define(vtrr).queue("acme", [{"args": [b"\xff\x00"], "id": "i"}])
         assert vtrr._dequeue()[1:4] == ([b"\xff\x00"], {}, "i")
-        assert client.get("vtrr:files:schema") == "3"
+        assert client.get("vtrr:files:schema") == SCHEMA
 
 
 def test_settings_at_their_bounds_are_taken(redis_client):

@@ -1,5 +1,7 @@
 """Calls that do not say whose turn they use: the task's own rule does."""
 
+import asyncio
+
 import pytest
 from celery import chain
 
@@ -38,6 +40,17 @@ def test_delay_asks_the_function(vtrr):
     work = define(vtrr, partition_by=by_user)
     one, two = work.delay(1, "ann").id, work.celery_task.delay(2, user="bob").id
     assert partitions(vtrr) == {one: "ann", two: "bob"}
+
+
+def test_a_coroutine_asks_it_too(vtrr):
+    """`aapply_async` follows the rules of `apply_async`."""
+    work = define(vtrr, partition_by=by_user, default_partition="guests")
+
+    async def call():
+        return [(await work.aapply_async(args)).id for args in ((1, "ann"), (2,))]
+
+    one, two = asyncio.run(call())
+    assert partitions(vtrr) == {one: "ann", two: "guests"}
 
 
 def test_delay_takes_the_default(vtrr):

@@ -31,6 +31,7 @@ def put(stage, partition, count, seconds=0.0):
     return stage.app.act.queue(partition, [{"args": [seconds]}] * count)
 
 
+@pytest.mark.alone
 def test_a_held_partition_wakes_by_itself(make_stage):
     """Within half a second of the moment, with the worker idle until then."""
     stage = make_stage()
@@ -62,6 +63,7 @@ def measure_rate(stage, seconds):
     return (len(runs) - 4) / seconds, calls / len(runs)
 
 
+@pytest.mark.alone
 def test_a_rate_is_kept_without_polling(make_stage):
     """10 a second with a burst of 5: 10 % off at most, and few calls for each item."""
     rate, calls = measure_rate(make_stage(), 6)
@@ -179,6 +181,7 @@ def measure_worker_time(stage, seconds):
     return worked
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("dispatch", ["direct"])
 def test_worker_time_is_shared(make_stage):
     """Items of 0.05 s and 2 s: both tenants get about half of the workers."""

@@ -1,26 +1,24 @@
-"""Workers of this release and of the one before drain one queue: the layout is the same."""
+"""A process of the release before, whose layout is another, and of this one meet on a queue."""
 
 import os
 import subprocess
 import sys
 import tarfile
-from collections import Counter
 from pathlib import Path
-from signal import SIGKILL
 
 import pytest
 
+from tests.callers import snapshot
 from tests.stage import DISPATCHES, Stage
-from tests.waiting import eventually
 from tests.workers import APPS
-from vtrr_queue.model import NewItem
+from vtrr_queue import SchemaMismatch
+from vtrr_queue.keys import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 BEFORE = "dba61a8"
-"""Last commit of the base system: it knows no heartbeat, no bounds, no notes in dead letters."""
+"""Last commit of the base system, of layout 3."""
 
-DEEDS = ("work", "work", "work", "retry", "fail")
-ITEMS = 150
+ITEMS = 20
 
 
 @pytest.fixture(scope="module")
@@ -45,64 +43,55 @@ def stage(request, tmp_path):
         yield opened
 
 
+def as_before(source):
+    """Environment of a process of the release before."""
+    return {"RELEASE": "before", "PYTHONPATH": os.pathsep.join((str(source), str(APPS)))}
+
+
 def enqueue_as_before(stage, source, prefix, count):
     """Enqueue from a process that runs the release before."""
     code = (
         "import releases, sys\n"
         f"assert releases.vtrr_queue.__file__.startswith({str(source)!r})\n"
-        f"deeds = {DEEDS!r}\n"
-        f"releases.act.queue('before', [{{'id': f'{prefix}{{n}}', 'args': [deeds[n % 5]]}}"
+        f"releases.act.queue('before', [{{'id': f'{prefix}{{n}}', 'args': ['work']}}"
         f" for n in range({count})])\n"
     )
-    env = {
-        **os.environ,
-        **stage.env,
-        "RELEASE": "before",
-        "PYTHONPATH": os.pathsep.join((str(source), str(APPS))),
-    }
+    env = os.environ | stage.env | as_before(source)
     subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=60)
 
 
-def test_both_releases_drain_one_queue_without_loss(stage, release_before):
-    """Both enqueue, both run, children and a worker of each are killed, dead letters are read."""
-    ours = stage.start_worker(queues=["releases"], concurrency=2)
-    env = {"RELEASE": "before", "PYTHONPATH": str(release_before)}
-    old_env, stage.env = stage.env, stage.env | env
+def test_a_worker_of_the_release_before_leaves_this_layout_alone(stage, release_before):
+    """It says which layouts meet and takes nothing; this release runs every item."""
+    stage.app.act.queue("this", [{"id": f"new{n}", "args": ["work"]} for n in range(ITEMS)])
+    old_env, stage.env = stage.env, stage.env | as_before(release_before)
     theirs = stage.start_worker(queues=["releases"], concurrency=2)
     stage.env = old_env
-    ids = {f"{prefix}{n}" for prefix in ("new", "old") for n in range(ITEMS)}
-    calls = [{"id": f"new{n}", "args": [DEEDS[n % 5]]} for n in range(ITEMS)]
-    stage.app.act.queue("this", calls)
-    stage.app.vtrr.store("this", [NewItem(f"broken{n}", b"?") for n in range(6)])
-    enqueue_as_before(stage, release_before, "old", ITEMS)
-    for worker in (ours, theirs):
-        eventually(lambda: stage.redis.zcard("vtrr:releases:inflight"), 20, "leases")
-        os.kill(worker.children()[0], SIGKILL)
+    refused = f"have layout {SCHEMA}, this release needs layout 3"
+    theirs.wait_for_log(refused, 20)
+    assert stage.redis.hlen("vtrr:releases:task") == ITEMS
+    stage.start_worker(queues=["releases"], concurrency=2)
     stage.wait_rest("releases", 60)
     runs = stage.traces.runs()
-    files = Counter(run["args"][1].startswith(str(release_before)) for run in runs)
-    assert files[True] > 10, "the release before has taken part"
-    assert files[False] > 10, "this release has taken part"
-    assert {run["id"] for run in runs} == ids
-    finished = Counter(stage.traces.ends())
-    assert set(finished) == ids
-    # Killed children only: what ran twice was counted.
-    timeouts = Counter(run["id"] for run in runs if run["timeouts"])
-    assert all(finished[item_id] <= 1 + timeouts[item_id] for item_id in ids)
-    letters = {letter.item_id: letter for letter in stage.app.vtrr.dead.latest(1000)}
-    assert {f"broken{n}" for n in range(6)} <= set(letters)
-    failed = {item_id for item_id in letters if not item_id.startswith("broken")}
-    assert all(letters[item_id].exception == "ValueError('as told')" for item_id in failed)
-    assert failed <= {f"{prefix}{n}" for prefix in ("new", "old") for n in range(4, ITEMS, 5)}
-    assert stage.app.vtrr.dead.drop_all() == len(letters)
+    assert {run["id"] for run in runs} == {f"new{n}" for n in range(ITEMS)}
+    assert not [run for run in runs if run["args"][1].startswith(str(release_before))]
 
 
-def test_the_release_before_refuses_a_queue_whose_policies_it_does_not_know(stage, release_before):
-    """It changes nothing; when the policies are gone it works on the queue again."""
-    stage.app.vtrr.set_partition("this", cap=1)
+def test_this_release_leaves_the_layout_before_alone(stage, release_before):
+    """Producers and workers of this release refuse it clearly; the one before drains it."""
+    enqueue_as_before(stage, release_before, "old", ITEMS)
+    kept = snapshot(stage.redis)
+    ours = stage.start_worker(queues=["releases"], concurrency=2)
+    refused = f"have layout 3, this release needs layout {SCHEMA}"
+    ours.wait_for_log(refused, 20)
+    with pytest.raises(SchemaMismatch, match=refused):
+        stage.app.act.queue("this", [{"args": ["work"]}])
+    assert snapshot(stage.redis) == kept
+
+
+def test_the_release_before_produces_nothing_into_this_layout(stage, release_before):
+    """Its `queue()` raises and the queue is as it was."""
+    stage.app.act.queue("this", [{"id": "new", "args": ["work"]}])
+    kept = snapshot(stage.redis)
     with pytest.raises(subprocess.CalledProcessError):
         enqueue_as_before(stage, release_before, "old", 1)
-    assert not stage.redis.exists("vtrr:releases:task")
-    stage.app.vtrr.clear_partition("this")
-    enqueue_as_before(stage, release_before, "old", 1)
-    assert stage.redis.hlen("vtrr:releases:task") == 1
+    assert snapshot(stage.redis) == kept

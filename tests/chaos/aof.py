@@ -145,6 +145,14 @@ class _Written:
                   if call in {"RPUSH", "LPUSH"} and on.startswith("backlog:")]  # fmt: skip
         return {text.decode() for rest in pushes for text in rest}
 
+    def stored(self) -> list[str]:
+        """Items that are new: stored alone, or several by one call of a producer."""
+        alone = self.fields("HSETNX", "task")
+        if not any(on.startswith("recent:") for _, on, _ in self.calls):
+            return alone
+        several = [rest[::2] for call, on, rest in self.calls if (call, on) == ("HSET", "task")]
+        return alone + [text.decode() for ids in several for text in ids]
+
     def leased(self) -> list[_Lease]:
         """Each lease record that was written, of a new or of a renewed lease."""
         leases = []
@@ -159,7 +167,7 @@ class _Written:
 
 
 def _apply(written: _Written, found: dict[str, list[Life]], holders: dict[str, str]) -> None:
-    for item_id in written.fields("HSETNX", "task"):
+    for item_id in written.stored():
         found[item_id].append(Life())
     removed, pushed = set(written.deleted("task")), written.pushed()
     dead = set(written.fields("HSET", "dead"))

@@ -28,15 +28,15 @@ def ids(leases):
 
 def before_call(engine, monkeypatch, number, action):
     """Do something just before the n-th script call of an engine."""
-    real, calls = engine.client.call, []
+    real, calls = engine.client.call_many, []
 
-    def call(*arguments):
+    def call_many(*arguments):
         calls.append(arguments)
         if len(calls) == number:
             action()
         return real(*arguments)
 
-    monkeypatch.setattr(engine.client, "call", call)
+    monkeypatch.setattr(engine.client, "call_many", call_many)
 
 
 @pytest.mark.parametrize("state", ["waiting", "running", "delayed"])
@@ -149,7 +149,7 @@ def test_a_part_of_one_item_asks_for_the_whole_call(engine):
 
 def test_a_bulk_call_that_redis_interrupts_names_what_is_stored(proxy, monkeypatch):
     """Enqueuing the same ids again stores the rest; nothing comes twice."""
-    monkeypatch.setattr("vtrr_queue.client.BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("vtrr_queue.talk.BACKOFF_SECONDS", (0.0, 0.0))
     with redis.Redis.from_url(proxy.url()) as client, audited_engine(client) as engine:
         before_call(engine, monkeypatch, 2, proxy.refuse)
         with pytest.raises(EnqueueInterrupted, match="500 items are stored, 700") as caught:
@@ -177,7 +177,7 @@ def test_a_bulk_call_that_fills_the_memory_names_what_is_stored(engine, redis_cl
 
 
 def test_a_call_of_which_nothing_was_stored_is_simply_unavailable(proxy, monkeypatch):
-    monkeypatch.setattr("vtrr_queue.client.BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("vtrr_queue.talk.BACKOFF_SECONDS", (0.0, 0.0))
     with redis.Redis.from_url(proxy.url()) as client:
         engine = Engine(client, "q")
         proxy.refuse()

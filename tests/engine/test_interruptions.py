@@ -88,7 +88,7 @@ def test_a_reply_to_another_call_is_not_believed(engine, monkeypatch):
 @pytest.mark.parametrize("reply", [None, b"OK", 7, [], [b"acked"], [b"acked", b"x", 1]])
 def test_replies_that_answer_nothing_end_in_an_error(engine, monkeypatch, reply):
     """After the last attempt the caller hears what came instead."""
-    monkeypatch.setattr("vtrr_queue.client.BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("vtrr_queue.talk.BACKOFF_SECONDS", (0.0, 0.0))
     monkeypatch.setattr(engine.client, "_reply", lambda _: reply)
     with pytest.raises(Unavailable) as caught:
         engine.ack("a1", "t1")
@@ -99,7 +99,7 @@ def test_connections_are_closed_after_a_mismatch(engine, monkeypatch, redis_clie
     """A half-read connection goes away with what is left on it."""
     engine.enqueue("A", items("a1"))
     addresses = {x["addr"] for x in redis_client.client_list()}
-    monkeypatch.setattr("vtrr_queue.client.BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("vtrr_queue.talk.BACKOFF_SECONDS", (0.0, 0.0))
     with monkeypatch.context() as patch:
         patch.setattr(engine.client, "_reply", lambda _: b"no")
         with pytest.raises(Unavailable):
@@ -111,7 +111,7 @@ def test_connections_are_closed_after_a_mismatch(engine, monkeypatch, redis_clie
 
 def test_a_server_that_does_not_answer_is_given_up(proxied, proxy, monkeypatch):
     """After three attempts, each within the timeout."""
-    monkeypatch.setattr("vtrr_queue.client.BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("vtrr_queue.talk.BACKOFF_SECONDS", (0.0, 0.0))
     proxied.enqueue("A", items("a1"))
     proxy.refuse()
     with pytest.raises(Unavailable, match="lease: Redis did not answer in 3 attempts"):

@@ -33,7 +33,7 @@ def check(redis_client, proxied_client, total, size, socket_timeout):
 @pytest.mark.slow
 def test_every_fifth_reply_is_lost(server, redis_client, proxy, monkeypatch):
     """2,000 items: leased once each, in the order of a run without faults, all acks True."""
-    monkeypatch.setattr("vtrr_queue.client.BACKOFF_SECONDS", (0.001, 0.001))  # 700 times
+    monkeypatch.setattr("vtrr_queue.talk.BACKOFF_SECONDS", (0.001, 0.001))  # 700 times
     proxy.drop_replies(every=5)
     with type(redis_client).from_url(proxy.url()) as proxied:
         check(redis_client, proxied, 2000, 3, socket_timeout=5)

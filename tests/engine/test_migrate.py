@@ -95,7 +95,7 @@ def test_partitions_enter_at_the_clock(old):
     assert found["schema"] == b"4"
     assert not {"current_virtual_time", "partition_virtual_time", "meta", "timeouts"} & found.keys()
     assert not [key for key in found if key.startswith(("v2.", "v3."))]
-    assert found["running"] == {b"acme": b"1", COLONS.encode(): b"1"}
+    assert "running" not in found  # it is kept while there are policies only
 
 
 def test_other_queues_are_left_alone(old):
@@ -249,7 +249,7 @@ def test_a_mark_that_is_deleted_while_it_converts_is_noticed(old):
         convert(old, 500, lambda _: old.delete("vtrr:files:schema"))
 
 
-@pytest.mark.parametrize("key", ["backlog:acme", "running", "dead"])
+@pytest.mark.parametrize("key", ["backlog:acme", "dead"])
 def test_a_key_in_the_way_stops_it_before_anything_is_lost(old, reference, key):
     fill(old)
     old.set(f"vtrr:files:{key}", "x")

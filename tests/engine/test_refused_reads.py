@@ -13,7 +13,7 @@ READS = {
     "whether a lease is held": ("lease", lambda engine: engine.held("token")),
     "whether an item is known": ("task", lambda engine: engine.known(["a1"])),
     "the depth": ("inflight", lambda engine: Inspector(engine).depth()),
-    "the partitions": ("running", lambda engine: Inspector(engine).partitions()),
+    "the partitions": ("lease", lambda engine: Inspector(engine).partitions()),
     "the leases": ("inflight", lambda engine: Inspector(engine).leases()),
     "the audit": ("queue", lambda engine: Inspector(engine).audit()),
     "dead letters": ("dead_index", lambda engine: DeadLetters(engine).latest()),

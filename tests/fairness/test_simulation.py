@@ -44,7 +44,7 @@ def shares(run, begin=0.0, end=None):
 
 def test_long_and_short_items_get_half_each(scripts):
     """1000 s against 1 s; counting would give the short ones a thousandth."""
-    tenants = [Tenant("long", 1000.0, backlog=200), Tenant("short", 1.0, backlog=40_000)]
+    tenants = [Tenant("long", 1000.0, backlog=60), Tenant("short", 1.0, backlog=20_000)]
     run = simulate(scripts, tenants, seconds=2000, charge="runtime")
     assert 0.45 <= shares(run)["long"] <= 0.55
 

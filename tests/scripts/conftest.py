@@ -39,8 +39,11 @@ class Scripts:
         if name == "enqueue":
             arguments = {"call": next(self.numbers)} | arguments
         names = [argument for argument, _, _ in load(name).header.arguments[1:]]
-        assert arguments.keys() <= set(names)
-        values = [*((DEFAULTS | arguments)[argument] for argument in names), *rest]
+        given = DEFAULTS | arguments
+        most, lost_after, prefix = (given[f"triggers_{w}"] for w in ("most", "timeout", "prefix"))
+        given["budget"] = f"{most} {lost_after} {prefix}" if most else ""
+        assert arguments.keys() <= {*names, "triggers_most", "triggers_timeout", "triggers_prefix"}
+        values = [*(given[argument] for argument in names), *rest]
         return self.client.call(name, echo, lambda _: values)
 
     def put(self, partition, *item_ids, weight=1, delay_ms=0, **arguments):

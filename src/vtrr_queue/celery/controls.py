@@ -6,12 +6,14 @@ Invariant: every decision is kept in Redis and acts at the next lease of any wor
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.celery.entries import ID_MAX, PARTITION_MAX, check_text
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 from vtrr_queue.model import Cancelled
 from vtrr_queue.policy import PLAN_POINTS, policy_words
+from vtrr_queue.talk import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from vtrr_queue.engine import Engine
     from vtrr_queue.model import TriggerBudget, Wake
     from vtrr_queue.policy import Policy
+    from vtrr_queue.talk import Steps
 
     PolicySource = Callable[[str], Mapping[str, Any] | None]
 
@@ -164,11 +167,11 @@ class Controls:
     def _name(self, partition: str | None) -> str:
         return "" if partition is None else check_text("partition", partition, PARTITION_MAX)
 
-    def _apply_policy(self, partition: str) -> None:
+    def _applying_policy(self, partition: str) -> Steps[None]:
         """Ask the app's callable and store what has changed since this process asked last."""
         if self._policy_source is None:
             return
-        settings = self._policy_source(partition)
+        settings = yield Work(partial(self._policy_source, partition))
         if settings is None:
             settings = {}
         if not isinstance(settings, Mapping):
@@ -178,7 +181,9 @@ class Controls:
                 raise ArgumentError("policy", point, f"one of {', '.join(PLAN_POINTS)}")
         words = policy_words(settings)
         if self._given.get(partition) != words:
-            self._set(partition, **(dict.fromkeys(PLAN_POINTS) | dict(settings)))
+            plan = dict.fromkeys(PLAN_POINTS) | dict(settings)
+            wake = yield from self.engine.setting_policy(partition, budget=self.budget, **plan)
+            self.send_triggers(wake)
             if len(self._given) >= REMEMBERED:
                 self._given.clear()
             self._given[partition] = words

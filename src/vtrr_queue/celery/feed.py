@@ -11,18 +11,16 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from celery.exceptions import InvalidTaskError
 from celery.utils.log import get_logger
-from kombu.exceptions import ContentDisallowed, DecodeError
 from kombu.serialization import prepare_accept_content
 
 from vtrr_queue.celery.heartbeat import Heartbeat
 from vtrr_queue.celery.holding import Ended, Held, Permit
-from vtrr_queue.celery.message import ItemMessage
+from vtrr_queue.celery.message import UNREADABLE, read_message
 from vtrr_queue.celery.outage import can_stop
 from vtrr_queue.celery.request import Fate
-from vtrr_queue.errors import UndecodablePayload, VTRRError
-from vtrr_queue.payload import decode
+from vtrr_queue.celery.settling import carry_out
+from vtrr_queue.errors import VTRRError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -326,37 +324,14 @@ class Feed:
     def _submit(self, lease: Lease) -> None:
         consumer = self.feeder.consumer
         try:
-            payload = decode(lease.body)
-            name = self.vtrr.task_name
-            if payload.task_name != name:
-                why = f"task {payload.task_name!r} is not the task of this queue ({name!r})"
-                self.settle(lease, Fate.REJECTED, why)
-                return
-            item = ItemMessage(lease, payload, self._accept, self)
-            strategy = consumer.strategies[name]
+            item = read_message(lease, self, self._accept)
+            strategy = consumer.strategies[self.vtrr.task_name]
             strategy(item, None, _ignore, _ignore, consumer.on_task_message)
-        except (UndecodablePayload, InvalidTaskError, DecodeError, ContentDisallowed, KeyError,
-                TypeError, ValueError) as exc:  # fmt: skip
+        except UNREADABLE as exc:
             self.settle(lease, Fate.REJECTED, str(exc) or repr(exc))
 
     def _settle(self, end: Ended) -> None:
-        lease, engine = end.lease, self.vtrr.engine
-        held = True
-        if end.fate in {Fate.REJECTED, Fate.FAILED}:
-            held = self.vtrr.bury(lease, end.why, end.exception, end.traceback)
-        elif end.fate is Fate.RETRY:  # if still held, somebody raised `Retry` who asked for none
-            self.vtrr.bury(lease, f"it raised {end.why} and stored no retry of its own")
-        elif end.fate in {Fate.RELEASE, Fate.TIMED_OUT}:
-            settled = engine.release(
-                lease.item_id, lease.token, timed_out=end.fate is Fate.TIMED_OUT, why=end.why,
-                budget=self.vtrr.budget,
-            )  # fmt: skip
-            held = settled.held
-            if settled.dead:
-                self.vtrr.died(lease.item_id, f"max_timeouts: {end.why}")
-            self._hungry = True
-            self.vtrr.send_triggers(settled.wake)
-        self._forget(end, held)
+        self._forget(end, carry_out(self.vtrr, end))
 
     def _forget(self, end: Ended, held: bool) -> None:
         entry = self.held.pop(end.lease.token, None)

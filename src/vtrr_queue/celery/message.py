@@ -9,15 +9,20 @@ from __future__ import annotations
 import os
 import socket
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from celery.exceptions import InvalidTaskError
 from celery.utils.saferepr import saferepr
+from kombu.exceptions import ContentDisallowed, DecodeError
 from kombu.serialization import loads
+
+from vtrr_queue.errors import UndecodablePayload
+from vtrr_queue.payload import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vtrr_queue.celery.feed import Feed
+    from vtrr_queue.celery.queue import VTRRQueue
     from vtrr_queue.model import Lease
     from vtrr_queue.payload import Payload
 
@@ -25,6 +30,38 @@ REPR_MAX = 1024
 """Longest text of arguments in logs and events, as Celery's own default."""
 
 _ORIGIN = f"vtrr@{socket.gethostname()}"
+
+
+UNREADABLE = (UndecodablePayload, InvalidTaskError, DecodeError, ContentDisallowed, KeyError,
+              TypeError, ValueError)  # fmt: skip
+"""What reading an item, or making a request of it, may raise."""
+
+
+class Receiver(Protocol):
+    """What is told of the runs of items."""
+
+    @property
+    def vtrr(self) -> VTRRQueue:
+        """Their queue."""
+
+
+def read_message(lease: Lease, feed: Receiver, accept: Iterable[str]) -> ItemMessage:
+    """The message of a leased item.
+
+    Args:
+        lease: The lease.
+        feed: Told when the run starts and how it ends.
+        accept: Content types the app accepts.
+
+    Raises:
+        UndecodablePayload: Its record cannot be read; see :data:`UNREADABLE` for more.
+        InvalidTaskError: It is an item of another task.
+    """
+    payload, name = decode(lease.body), feed.vtrr.task_name
+    if payload.task_name != name:
+        why = f"task {payload.task_name!r} is not the task of this queue ({name!r})"
+        raise InvalidTaskError(why)
+    return ItemMessage(lease, payload, accept, feed)
 
 
 class ItemMessage:
@@ -37,7 +74,9 @@ class ItemMessage:
         feed: Told when the run starts and how it ends.
     """
 
-    def __init__(self, lease: Lease, payload: Payload, accept: Iterable[str], feed: Feed) -> None:
+    def __init__(
+        self, lease: Lease, payload: Payload, accept: Iterable[str], feed: Receiver
+    ) -> None:
         self.lease, self.feed = lease, feed
         self.body, self.content_type = payload.body, payload.content_type
         self.content_encoding = payload.content_encoding

@@ -14,6 +14,7 @@ from celery.utils.log import get_logger
 from kombu.serialization import prepare_accept_content
 
 from vtrr_queue.celery import beat, entries
+from vtrr_queue.celery.asynchronous import AsyncProducing, check_where
 from vtrr_queue.celery.controls import Controls, check_policy
 from vtrr_queue.celery.doctor import QueueInspector
 from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
@@ -21,11 +22,11 @@ from vtrr_queue.celery.options import check_options, check_order
 from vtrr_queue.celery.sending import split_options
 from vtrr_queue.celery.settings import OnFailure, OnLeaseLost, check_dead_letters, check_hold
 from vtrr_queue.celery.task import FairTask, VTRRTask
-from vtrr_queue.celery.trigger import Publisher
+from vtrr_queue.celery.trigger import PUBLISH_WAIT_SECONDS, Publisher
 from vtrr_queue.celery.worker import install_step
 from vtrr_queue.dead import DeadLetters
 from vtrr_queue.engine import Engine
-from vtrr_queue.errors import ArgumentError, ArgumentTypeError, NotDurable, UndecodablePayload
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError, UndecodablePayload
 from vtrr_queue.model import (
     Durability,
     Enqueued,
@@ -49,14 +50,11 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
-PUBLISH_WAIT_SECONDS = 0.6
-"""Longest time an enqueue waits for the broker to take its triggers, s."""
-
 TRIGGERS_MAX = 10_000
 NAME_MAX = 200
 
 
-class VTRRQueue(Controls):
+class VTRRQueue(Controls, AsyncProducing):
     """A fair queue for one Celery task.
 
     Args:
@@ -189,8 +187,7 @@ class VTRRQueue(Controls):
         on_duplicate: OnDuplicate, durability: Durability | None = None,
     ) -> list[str]:  # fmt: skip
         """Check, serialise and store entries; see :meth:`VTRRTask.queue`."""
-        check_text("partition_key", partition_key, entries.PARTITION_MAX)
-        check_choice("on_duplicate", on_duplicate, ("skip", "error"))
+        check_where(partition_key, on_duplicate)
         celery_task = task.celery_task
         items = entries.read_entries(tasks, task.name, celery_task.serializer)
         if self.app.conf.task_always_eager:
@@ -205,15 +202,8 @@ class VTRRQueue(Controls):
         durability: Durability | None = None,
     ) -> Enqueued:  # fmt: skip
         """Store checked items, then send the triggers they need."""
-        self._apply_policy(partition)
-        late: NotDurable | None = None
-        try:
-            enqueued = self.engine.enqueue(
-                partition, items, on_duplicate=on_duplicate, budget=self.budget,
-                durability=durability,
-            )  # fmt: skip
-        except NotDurable as exc:  # they are stored all the same, and will run
-            late, enqueued = exc, cast("Enqueued", exc.enqueued)
+        steps = self._storing(partition, items, on_duplicate, durability)
+        enqueued, late = self.engine.client.run(steps)
         self._publisher.send(enqueued.wake.triggers, PUBLISH_WAIT_SECONDS)
         if late is not None:
             raise late

@@ -79,7 +79,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[PartitionRule, dict[str, 
     return PartitionRule(by, default), celerys
 
 
-def read_call(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+def read_arguments(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
     """Arguments of a call, checked.
 
     Raises:
@@ -91,11 +91,10 @@ def read_call(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
     )
 
 
-def listed(value: Any) -> list[Any] | None:
-    """One signature or several, as a message has them."""
-    if value is None:
-        return None
-    return list(value) if isinstance(value, list | tuple) else [value]
+def read_embed(link: Any, link_error: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """What is to happen after the run, as Celery's messages have it."""
+    return {"callbacks": _listed(link), "errbacks": _listed(link_error),
+            "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
 
 
 def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -> dict[str, Any]:
@@ -170,3 +169,9 @@ def read_delay_seconds(options: dict[str, Any]) -> float:
         raise ArgumentTypeError("eta", eta, "a datetime")
     moment = eta if eta.tzinfo else eta.replace(tzinfo=UTC)
     return max(0.0, moment.timestamp() - time.time())
+
+
+def _listed(value: Any) -> list[Any] | None:
+    if value is None:
+        return None
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -7,11 +7,12 @@ item. A retry moves the item under its token; it never makes a second one.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery.app.task import Context
 from celery.utils.log import get_logger
 
+from vtrr_queue.celery.asynchronous import AsyncTask
 from vtrr_queue.celery.context import ItemContext
 from vtrr_queue.celery.entries import (
     ID_MAX,
@@ -23,13 +24,13 @@ from vtrr_queue.celery.entries import (
 from vtrr_queue.celery.sending import (
     OURS,
     PartitionRule,
-    listed,
-    read_call,
+    read_arguments,
     read_delay_seconds,
+    read_embed,
     read_headers,
 )
 from vtrr_queue.errors import VTRRError
-from vtrr_queue.model import DurabilityLevel, NewItem, OnDuplicate
+from vtrr_queue.model import Durability, DurabilityLevel, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
@@ -45,6 +46,14 @@ logger = get_logger(__name__)
 RETRY_DELAY_MIN_SECONDS = 0.2
 """Least delay of a retry, s: the run that asked for it must store its state RETRY before the next
 run stores a result, because Celery's backends read the old state and then write the new one."""
+
+
+class NewCall(NamedTuple):
+    """What a call of ``apply_async`` is to store."""
+
+    partition: str
+    item: NewItem
+    durability: Durability | None
 
 
 class FairTask:
@@ -116,28 +125,39 @@ class FairTask:
         """
         task: Any = self
         if task.app.conf.task_always_eager:
-            call = read_call(args, kwargs)
+            call = read_arguments(args, kwargs)
             self.vtrr_partitions.choose(options.get("partition_key"), *call)
             for option in OURS:
                 options.pop(option, None)
             result: AsyncResult = super().apply_async(  # type: ignore[misc]
                 args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
             return result
-        embed = {"callbacks": listed(link), "errbacks": listed(link_error),
-                 "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
+        embed = read_embed(link, link_error, options)
         headers = read_headers(shadow, options, self.vtrr_queue.holding)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
             self._retry(request, token, args, kwargs, embed, headers, options)
         else:
-            task_id = self._enqueue(task_id, args, kwargs, embed, headers, options)
+            new = self._call(task_id, args, kwargs, embed, headers, options)
+            self.vtrr_queue.store(new.partition, [new.item], durability=new.durability)
+            task_id = new.item.item_id
         return task.AsyncResult(task_id)
 
-    def _enqueue(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
-                 headers: dict[str, Any], options: dict[str, Any]) -> str:  # fmt: skip
+    def read_call(
+        self, args: Any = None, kwargs: Any = None, task_id: str | None = None,
+        producer: Any = None, link: Any = None, link_error: Any = None, shadow: str | None = None,
+        **options: Any,
+    ) -> NewCall:  # fmt: skip
+        """What :meth:`apply_async` would store, checked and serialised."""
+        headers = read_headers(shadow, options, self.vtrr_queue.holding)
+        embed = read_embed(link, link_error, options)
+        return self._call(task_id, args, kwargs, embed, headers, options)
+
+    def _call(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
+              headers: dict[str, Any], options: dict[str, Any]) -> NewCall:  # fmt: skip
         task: Any = self
-        call = read_call(args, kwargs)
+        call = read_arguments(args, kwargs)
         partition = self.vtrr_partitions.choose(options.get("partition_key"), *call)
         weight = check_weight("weight", options["weight"]) if "weight" in options else None
         priority = check_priority("priority", options.get("priority"))
@@ -150,15 +170,13 @@ class FairTask:
         durability = check_durability(
             options.get("durability"), options.get("durability_timeout", 2.0)
         )
-        item = NewItem(item_id, body, weight, delay_ms, priority)
-        self.vtrr_queue.store(partition, [item], durability=durability)
-        return item_id
+        return NewCall(partition, NewItem(item_id, body, weight, delay_ms, priority), durability)
 
     def _retry(self, request: Any, token: str, args: Any, kwargs: Any, embed: dict[str, Any],
                headers: dict[str, Any], options: dict[str, Any]) -> None:  # fmt: skip
         task: Any = self
         body = encode(
-            task.name, *read_call(args, kwargs), embed=embed, headers=headers,
+            task.name, *read_arguments(args, kwargs), embed=embed, headers=headers,
             serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
         )  # fmt: skip
         try:
@@ -179,7 +197,7 @@ class FairTask:
             )  # fmt: skip
 
 
-class VTRRTask:
+class VTRRTask(AsyncTask):
     """What ``@vtrr.task`` returns.
 
     Calling it runs the function directly in the caller; :meth:`queue` enqueues.

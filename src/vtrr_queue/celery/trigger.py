@@ -6,6 +6,8 @@ ledger again and is sent later. Items are stored before their triggers are sent.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import threading
 import time
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from vtrr_queue.celery.queue import VTRRQueue
 
 logger = get_logger(__name__)
+
+PUBLISH_WAIT_SECONDS = 0.6
+"""Longest time an enqueue waits for the broker to take its triggers, s."""
 
 BROKER_TIMEOUT_SECONDS = 2.0
 """Bound on one read from a Redis broker while publishing, s."""
@@ -64,7 +69,7 @@ class Publisher:
     def __init__(self, vtrr: VTRRQueue) -> None:
         self._vtrr = vtrr
         self._pid = 0
-        self._jobs: deque[tuple[Sequence[str], threading.Event]] = deque()
+        self._jobs: deque[tuple[Sequence[str], Callable[[], None]]] = deque()
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._failing = False
@@ -83,16 +88,43 @@ class Publisher:
         """
         if not trigger_ids:
             return True
-        self._ensure_thread()
         done = threading.Event()
-        self._jobs.append((trigger_ids, done))
-        self._wake.set()
+        self._post(trigger_ids, done.set)
         if wait_seconds <= 0:
             return False
-        stuck = self._failing or (
-            self._busy_since and time.monotonic() - self._busy_since > wait_seconds
-        )
-        if not stuck and done.wait(wait_seconds):
+        in_time = not self._is_stuck(wait_seconds) and done.wait(wait_seconds)
+        return self._heard(trigger_ids, in_time=in_time)
+
+    async def asend(self, trigger_ids: Sequence[str], wait_seconds: float) -> bool:
+        """As :meth:`send`; the event loop goes on meanwhile."""
+        if not trigger_ids:
+            return True
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(done.set)
+
+        self._post(trigger_ids, tell)
+        in_time = not self._is_stuck(wait_seconds)
+        if in_time:
+            try:
+                await asyncio.wait_for(done.wait(), wait_seconds)
+            except TimeoutError:
+                in_time = False
+        return self._heard(trigger_ids, in_time=in_time)
+
+    def _post(self, trigger_ids: Sequence[str], tell: Callable[[], None]) -> None:
+        self._ensure_thread()
+        self._jobs.append((trigger_ids, tell))
+        self._wake.set()
+
+    def _is_stuck(self, wait_seconds: float) -> bool:
+        since = self._busy_since
+        return self._failing or (since > 0 and time.monotonic() - since > wait_seconds)
+
+    def _heard(self, trigger_ids: Sequence[str], *, in_time: bool) -> bool:
+        if in_time:
             return not self._failing
         logger.warning(
             "broker not reachable: %d triggers of queue %r are sent later, the items are stored",
@@ -122,10 +154,10 @@ class Publisher:
                 continue
             self._wake.clear()
             while self._jobs:
-                trigger_ids, done = self._jobs.popleft()
+                trigger_ids, tell = self._jobs.popleft()
                 if not self._publish(trigger_ids):
                     repairs = max(repairs, 1)
-                done.set()
+                tell()
 
     def _repair(self) -> bool:
         try:

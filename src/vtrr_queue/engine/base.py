@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from vtrr_queue.async_client import AsyncClients
 from vtrr_queue.client import ScriptClient
 from vtrr_queue.engine.producers import Producers
 from vtrr_queue.errors import ArgumentError, SchemaMismatch
@@ -15,7 +16,7 @@ from vtrr_queue.records import read_wake
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vtrr_queue.client import Reply
+    from vtrr_queue.talk import Reply
 
 NO_TRIGGERS = TriggerBudget()
 
@@ -37,6 +38,7 @@ class EngineBase:
     ) -> None:
         self.keys = QueueKeys(name)
         self.client = ScriptClient(redis_client, self.keys, socket_timeout)
+        self.async_clients = AsyncClients(self.client, self.client.pool)
         if not 0 < lease_seconds < math.inf:
             raise ArgumentError("lease_seconds", lease_seconds, "a finite number above 0")
         self.lease_ms = max(1, round(lease_seconds * 1000))

@@ -44,10 +44,10 @@ class Burying(EngineBase):
         wakes: list[Wake] = []
         for chunk in _chunks(item_ids):
             triggers = trigger_arguments(budget)
-            call = _arguments(partition, *triggers, self._ready_channel, *chunk)
+            call = _arguments(partition, triggers[0], self._ready_channel, *chunk)
             reply = self._check(self.client.call("requeue", secrets.token_hex(8), call))
             done += [item_id.decode() for item_id in reply[6:]]
-            wakes.append(read_wake(reply, triggers[2]))
+            wakes.append(read_wake(reply, triggers[1]))
         return done, wakes
 
     def drop(self, item_ids: Sequence[str], *, partition: str = "") -> list[str]:

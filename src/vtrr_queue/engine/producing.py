@@ -6,7 +6,6 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vtrr_queue.client import ATTEMPTS, Unconfirmed
 from vtrr_queue.engine.base import NO_TRIGGERS
 from vtrr_queue.engine.ruling import Ruling
 from vtrr_queue.errors import (
@@ -26,11 +25,12 @@ from vtrr_queue.records import (
     read_wake,
     trigger_arguments,
 )
+from vtrr_queue.talk import ATTEMPTS, Reads, Unconfirmed, calling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vtrr_queue.client import Reply
+    from vtrr_queue.talk import Reply, Steps
 
 
 class Producing(Ruling):
@@ -69,13 +69,48 @@ class Producing(Ruling):
         Source:
             ``scripts/enqueue.lua``.
         """
-        self.declare()
+        return self.client.run(
+            self.enqueuing(
+                partition, items, on_duplicate=on_duplicate, budget=budget, durability=durability
+            )
+        )
+
+    async def aenqueue(
+        self,
+        partition: str,
+        items: Sequence[NewItem],
+        *,
+        on_duplicate: OnDuplicate = "skip",
+        budget: TriggerBudget = NO_TRIGGERS,
+        durability: Durability | None = None,
+    ) -> Enqueued:
+        """As :meth:`enqueue`, for coroutines; it goes on when its caller is cancelled.
+
+        Raises:
+            RuntimeError: No event loop runs in this thread.
+        """
+        steps = self.enqueuing(
+            partition, items, on_duplicate=on_duplicate, budget=budget, durability=durability
+        )
+        return await self.async_clients.here().run(steps)
+
+    def enqueuing(
+        self,
+        partition: str,
+        items: Sequence[NewItem],
+        *,
+        on_duplicate: OnDuplicate = "skip",
+        budget: TriggerBudget = NO_TRIGGERS,
+        durability: Durability | None = None,
+    ) -> Steps[Enqueued]:
+        """The steps of :meth:`enqueue`."""
+        yield from self.declaring()
         chunks = chunks_of(items)
         ids = [item.item_id for item in items]
         if on_duplicate == "error":
-            self._refuse_known(ids, ask=len(chunks) > 1)
+            yield from self._refuse_known(ids, ask=len(chunks) > 1)
         if durability is not None:
-            self._check_durability(durability.level)
+            yield from self._check_durability(durability.level)
         duplicates: list[str] = []
         unconfirmed = ""
         reply: Reply = ["enqueued", b"", 0, 0, 0, b""]
@@ -87,9 +122,9 @@ class Producing(Ruling):
             sends = triggers if last else trigger_arguments(NO_TRIGGERS)
             wait = None if unconfirmed else _chunk_durability(durability, last=last)
             try:
-                counts = (*sends, len(items), 0 if done else fresh)
+                counts = (sends[0], len(items), 0 if done else fresh)
                 send = partial(self._enqueue_chunk, partition, chunk, on_duplicate, wait=wait)
-                reply, cause = self._with_room(send, counts, ids[done + len(chunk) :])
+                reply, cause = yield from self._with_room(send, counts, ids[done + len(chunk) :])
             except (Unavailable, Refused) as exc:
                 if done:
                     raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
@@ -97,30 +132,33 @@ class Producing(Ruling):
             unconfirmed = unconfirmed or cause
             duplicates += [item_id.decode() for item_id in reply[6:]]
             done += len(chunk)
-        enqueued = Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[2]))
+        enqueued = Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[1]))
         if durability is not None and unconfirmed:
             raise NotDurable(ids, durability.level, unconfirmed, enqueued)
         return enqueued
 
     def _with_room(
-        self, send: Callable[..., tuple[Reply, str]], counts: tuple[int, int, str, int, int],
+        self, send: Callable[..., Steps[tuple[Reply, str]]], counts: tuple[str, int, int],
         later: Sequence[str],
-    ) -> tuple[Reply, str]:  # fmt: skip
+    ) -> Steps[tuple[Reply, str]]:  # fmt: skip
         """Send a chunk; refused for want of room, again without what is known of later ones."""
         try:
-            return send(counts)
+            return (yield from send(counts))
         except BacklogFull:
-            known = set(self.known(later))
+            known = set((yield from self._knowing(later)))
             if not known:
                 raise
-        return send((*counts[:4], counts[4] - len(known)))
+        return (yield from send((*counts[:2], counts[2] - len(known))))
 
     def known(self, item_ids: Sequence[str]) -> list[str]:
         """Which of these ids are waiting or running, in the given order."""
+        return self.client.run(self._knowing(item_ids))
+
+    def _knowing(self, item_ids: Sequence[str]) -> Steps[list[str]]:
         asked = [("HEXISTS", self.keys["task"], item_id) for item_id in item_ids]
         hits: list[Any] = []
         for at in range(0, len(asked), CHUNK_ITEMS):
-            hits += self.client.read(*asked[at : at + CHUNK_ITEMS])
+            hits += yield Reads(asked[at : at + CHUNK_ITEMS])
         return [item_id for item_id, hit in zip(item_ids, hits, strict=True) if hit]
 
     def _enqueue_chunk(
@@ -128,45 +166,47 @@ class Producing(Ruling):
         partition: str,
         chunk: Sequence[NewItem],
         on_duplicate: OnDuplicate,
-        triggers: tuple[int, int, str, int, int],
+        counts: tuple[str, int, int],
         wait: Durability | None,
-    ) -> tuple[Reply, str]:
+    ) -> Steps[tuple[Reply, str]]:
         """Store one chunk; its reply, and why it is not confirmed ("" when it is)."""
         wait_seconds = wait.timeout_seconds if wait else 0.0
         remember = (ATTEMPTS + 1) * self.client.socket_timeout + wait_seconds + 2
         remember_ms = int(remember * 1000)
         later = any(item.delay_ms for item in chunk)
         channel = self._later_channel if later else self._ready_channel
-        rest: list[Any] = [remember_ms, partition, on_duplicate, *triggers, channel]
+        rest: list[Any] = [remember_ms, partition, on_duplicate, *counts, channel]
         for item in chunk:
             rest += [item.item_id, format_mark(item), item.body]
         with self._producers.take() as (producer, number):
             echo = f"{producer}:{number}"
             unconfirmed = ""
             try:
-                reply = self.client.call("enqueue", echo, lambda _: (producer, number, *rest), wait)
+                arguments = (producer, number, *rest)
+                reply = yield from calling("enqueue", echo, lambda _: arguments, wait)
             except Unconfirmed as exc:
                 reply, unconfirmed = exc.replies[0], str(exc)
         if self._check(reply)[0] == "duplicate":
             raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
         if reply[0] == "full":
-            raise BacklogFull(partition, int(reply[6]), int(reply[7]), triggers[3])
+            raise BacklogFull(partition, int(reply[6]), int(reply[7]), counts[1])
         if reply[0] == "weight":
             raise ArgumentError(f"weight of {reply[6].decode()!r}", reply[7], "0.001 to 1e9")
         return reply, unconfirmed
 
-    def _refuse_known(self, ids: Sequence[str], *, ask: bool) -> None:
+    def _refuse_known(self, ids: Sequence[str], *, ask: bool) -> Steps[None]:
         known = [item_id for item_id, times in Counter(ids).items() if times > 1]
         if ask:
-            known += self.known(ids)
+            known += yield from self._knowing(ids)
         if known:
             raise DuplicateItem(known)
 
-    def _check_durability(self, level: str) -> None:
+    def _check_durability(self, level: str) -> Steps[None]:
         """Ask the server once whether it can confirm, before anything is stored."""
         if level != "fsync" or self._confirms:
             return
-        commands, info = self.client.ask(("COMMAND", "INFO", "WAITAOF"), ("INFO",))
+        questions = [("COMMAND", "INFO", "WAITAOF"), ("INFO",)]
+        commands, info = yield Reads(questions, takes_refusals=True)
         if isinstance(commands, Exception) or isinstance(info, Exception):
             return  # it may not be asked, or is loading: the wait itself will tell
         if not commands[0]:

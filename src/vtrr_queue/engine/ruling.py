@@ -10,12 +10,13 @@ from vtrr_queue.errors import ArgumentError
 from vtrr_queue.model import PRIORITY_MAX, Cancelled
 from vtrr_queue.policy import PARTITION_POINTS, Policy, policy_words, read_policy
 from vtrr_queue.records import read_held_lease, read_record, read_wake, trigger_arguments
+from vtrr_queue.talk import Reads, calling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vtrr_queue.client import Reply
     from vtrr_queue.model import TriggerBudget, Wake
+    from vtrr_queue.talk import Reply, Steps
 
 PURGED_AT_ONCE = 500
 """Most ids one purge script takes, so that it blocks the server for about a millisecond."""
@@ -34,12 +35,16 @@ class Ruling(EngineBase):
             anyway: Also when none is set, so that those of an earlier deployment end; workers do
                 this as they start.
         """
+        self.client.run(self.declaring(anyway=anyway))
+
+    def declaring(self, *, anyway: bool = False) -> Steps[None]:
+        """The steps of :meth:`declare`."""
         is_set = any(value not in {None, "weight"} for value in self.limits.values())
         if self._declared and anyway and is_set:
-            (kept,) = self.client.read(("HEXISTS", self.keys["policy"], ""))
+            (kept,) = yield Reads([("HEXISTS", self.keys["policy"], "")])
             self._declared = bool(kept)  # the server may have lost everything
         if not self._declared and (is_set or (anyway and self.limits)):
-            self.set_policy("", budget=NO_TRIGGERS, **self.limits)
+            yield from self.setting_policy("", budget=NO_TRIGGERS, **self.limits)
             self._declared = True
 
     def set_policy(
@@ -62,15 +67,20 @@ class Ruling(EngineBase):
         Source:
             ``scripts/set_policy.lua``; O(log partitions) however much waits.
         """
+        return self.client.run(self.setting_policy(partition, budget=budget, **settings))
+
+    def setting_policy(
+        self, partition: str, *, budget: TriggerBudget = NO_TRIGGERS, **settings: object
+    ) -> Steps[Wake]:
+        """The steps of :meth:`set_policy`."""
         changes = [word for pair in policy_words(settings).items() for word in pair]
         triggers = trigger_arguments(budget)
         hint = "ready" if self._ready_channel else "later"
-        reply = self._script(
-            "set_policy", partition, *triggers, self._later_channel, hint, *changes
-        )
+        rest = (partition, triggers[0], self._later_channel, hint, *changes)
+        reply = yield from self._scripting("set_policy", *rest)
         if reply[0] == "policy":
             raise ArgumentError(reply[6].decode(), reply[7], "a setting this release knows")
-        return read_wake(reply, triggers[2])
+        return read_wake(reply, triggers[1])
 
     def clear_policy(self, partition: str, *, budget: TriggerBudget = NO_TRIGGERS) -> Wake:
         """Leave everything about a partition to the queue's defaults."""
@@ -143,5 +153,8 @@ class Ruling(EngineBase):
         return bool(found)
 
     def _script(self, name: str, *rest: object) -> Reply:
-        call = self.client.call(name, secrets.token_hex(8), lambda attempt: (attempt, *rest))
-        return self._check(call)
+        return self.client.run(self._scripting(name, *rest))
+
+    def _scripting(self, name: str, *rest: object) -> Steps[Reply]:
+        reply = yield from calling(name, secrets.token_hex(8), lambda attempt: (attempt, *rest))
+        return self._check(reply)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from vtrr_queue.client import ATTEMPTS
 from vtrr_queue.engine.base import NO_TRIGGERS
 from vtrr_queue.engine.ruling import Ruling
 from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
@@ -20,11 +19,12 @@ from vtrr_queue.records import (
     read_wake,
     trigger_arguments,
 )
+from vtrr_queue.talk import ATTEMPTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vtrr_queue.client import Call, Reply
+    from vtrr_queue.talk import Call, Reply
 
 RECLAIM_BATCH = 100
 """Most leases and delayed items one reclaim script looks at."""
@@ -106,7 +106,7 @@ class Serving(Ruling):
             now = self.client.server_now_ms()
             valid_until = now + int(self.client.socket_timeout * 1000) + 1000 if now else 0
             return (attempt, valid_until, self.lease_ms, holder, self.reclaim_position,
-                    self._bounds, trigger_id, int(pulled and triggers[0] > 0), *triggers,
+                    self._bounds, trigger_id, int(pulled and triggers[0] != ""), triggers[0],
                     *tokens)  # fmt: skip
 
         def finish(reply: Reply) -> Leased:
@@ -120,7 +120,7 @@ class Serving(Ruling):
             leases = tuple(
                 read_lease(*fields[at : at + 4]) for at in range(0, len(fields), 4)
             ) if reply[0] == "leased" else ()  # fmt: skip
-            return Leased(leases, read_wake(reply, triggers[2]))
+            return Leased(leases, read_wake(reply, triggers[1]))
 
         return ("lease", tokens[0], arguments), finish
 
@@ -146,8 +146,8 @@ class Serving(Ruling):
     ) -> tuple[Call, Callable[[Reply], Settled]]:
         """The script call of :meth:`ack` and the reader of its reply."""
         triggers = trigger_arguments(budget)
-        call = ("ack", token, lambda attempt: (attempt, item_id, *triggers))
-        return call, lambda reply: self._settled(reply, "acked", triggers[2])
+        call = ("ack", token, lambda attempt: (attempt, item_id, triggers[0]))
+        return call, lambda reply: self._settled(reply, "acked", triggers[1])
 
     def renew(self, item_id: str, token: str, lease_seconds: float | None = None) -> datetime:
         """Extend a lease that is still held.
@@ -235,9 +235,9 @@ class Serving(Ruling):
             "release",
             token,
             lambda attempt: (attempt, item_id, int(timed_out), where, why[:REASON_MAX],
-                             self._bounds, *triggers, self._ready_channel),
+                             self._bounds, triggers[0], self._ready_channel),
         )  # fmt: skip
-        return self._settled(reply, "released", triggers[2])
+        return self._settled(reply, "released", triggers[1])
 
     def retry(
         self, item_id: str, token: str, *, delay_seconds: float, retries: int, body: bytes
@@ -280,9 +280,9 @@ class Serving(Ruling):
             ``scripts/bury.lua``.
         """
         triggers = trigger_arguments(budget)
-        rest = (item_id, format_note(reason, exception, traceback), self._bounds, *triggers)
+        rest = (item_id, format_note(reason, exception, traceback), self._bounds, triggers[0])
         reply = self.client.call("bury", token, lambda attempt: (attempt, *rest))
-        return self._settled(reply, "dropped", triggers[2])
+        return self._settled(reply, "dropped", triggers[1])
 
     def reclaim(self, *, budget: TriggerBudget = NO_TRIGGERS) -> Reclaimed:
         """Put expired leases back and promote delayed items that are due.
@@ -297,10 +297,10 @@ class Serving(Ruling):
         sent: tuple[str, ...] = ()
         while True:
             echo, triggers = secrets.token_hex(8), trigger_arguments(budget)
-            reply = self._check(self.client.call("reclaim", echo, self._reclaim_call(triggers)))
+            reply = self._check(self.client.call("reclaim", echo, self._reclaim_call(triggers[0])))
             expired, promoted = int(reply[6]), int(reply[7])
             died += int(reply[8])
-            wake = read_wake(reply, triggers[2])
+            wake = read_wake(reply, triggers[1])
             total, sent = total + expired, sent + wake.triggers
             if max(int(reply[9]), promoted) < RECLAIM_BATCH:
                 return Reclaimed(total, replace(wake, triggers=sent), died)
@@ -322,6 +322,6 @@ class Serving(Ruling):
         rest = [text for lease in leases for text in lease]
         return self._check(self.client.call("renew", echo, lambda _: (lease_ms, *rest)))
 
-    def _reclaim_call(self, triggers: tuple[int, int, str]) -> Callable[[int], Sequence[Any]]:
-        rest = (RECLAIM_BATCH, self.reclaim_position, self._bounds, *triggers, self._ready_channel)
+    def _reclaim_call(self, budget: str) -> Callable[[int], Sequence[Any]]:
+        rest = (RECLAIM_BATCH, self.reclaim_position, self._bounds, budget, self._ready_channel)
         return lambda attempt: (attempt, *rest)

@@ -56,7 +56,7 @@ SOCKET_TIMEOUT = 30.0
 _ATTEMPTS = 5
 _SOURCES = ("inflight", "queue", "task", "inflight_task")
 _PER_ITEM = ("task", "inflight_task", "meta", "lease", "timeouts")
-_WRITTEN_LIVE = {"running": "hash", "dead": "hash", "dead_index": "zset"}
+_WRITTEN_LIVE = {"dead": "hash", "dead_index": "zset"}
 _NO_PLACE = "was neither waiting nor leased"
 
 Pipe = Any
@@ -304,7 +304,6 @@ class Migration:
             pipe.hset(self.keys.built("task"), item.item_id, item.record)
             pipe.hset(self.keys.built("lease"), token, record)
             pipe.zadd(self.keys.built("inflight"), {token: expiry_ms})
-            pipe.hincrby(self.keys.live["running"], item.partition, 1)
 
     def _store_waiting(self, pipe: Pipe, waiting: Sequence[Converted]) -> None:
         for item in waiting:

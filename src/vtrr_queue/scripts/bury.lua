@@ -8,9 +8,7 @@
 -- @arg item_id str
 -- @arg note str reason, exception and traceback, with a zero byte between
 -- @arg bounds str most timeouts, most dead letters, their longest age (ms)
--- @arg triggers_most int
--- @arg triggers_timeout int ms
--- @arg triggers_prefix str
+-- @arg budget str triggers that may stand, when one counts as lost (ms), prefix of new ids; "" for none
 -- @include now_ms
 -- @include check_schema
 -- @include held_lease
@@ -39,5 +37,5 @@ if held == item_id and text then
 elseif replay == 0 or held or not redis.call("ZSCORE", DEAD_INDEX, item_id) then
   return { "lost", echo, now, 0, 0, "" }
 end
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+local triggers, backlog = send_triggers(now, budget, replay)
 return { status, echo, now, triggers, backlog, "" }

@@ -11,9 +11,7 @@
 -- @arg remember_ms int how long the number is kept, ms
 -- @arg partition str
 -- @arg on_duplicate str skip | error
--- @arg triggers_most int
--- @arg triggers_timeout int ms
--- @arg triggers_prefix str
+-- @arg budget str triggers that may stand, when one counts as lost (ms), prefix of new ids; "" for none
 -- @arg items int items of the whole call, of which this may be a part
 -- @arg fresh int items of the whole call that are not known yet; 0 for a later part of it
 -- @arg channel str wake channel, "" for none
@@ -29,22 +27,14 @@
 -- @include keep_schema
 -- @include enter
 -- @include send_triggers
--- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"duplicate", echo, now, 0, 0, "", item_id...} | {"weight", echo, now, 0, 0, "", item_id, weight} | {"full", echo, now, 0, 0, "", waiting, bound} | {"schema", echo, found}
+-- @return {"enqueued", echo, now, triggers, waiting, "", duplicate item_id...} | {"enqueued", echo, now} without both | {"duplicate", echo, now, 0, 0, "", item_id...} | {"weight", echo, now, 0, 0, "", item_id, weight} | {"full", echo, now, 0, 0, "", waiting, bound} | {"schema", echo, found}
 -- @cost O(entries)
 local schema = redis.call("GET", SCHEMA)
 local found = check_schema(schema)
 if found then
   return { "schema", echo, found }
 end
-local now, reply, several = triggers_most > 0 and now_ms() or 0, {}, #ARGV > entries + 2
-local marker = RECENT .. ":" .. producer
-local last = redis.call("GET", marker)
-if last and tonumber(string.match(last, "^%d+")) >= call then
-  reply = seen_before(marker, last, remember_ms)
-  local sent, left = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 1, items)
-  return { "enqueued", echo, now, sent, left, "", unpack(reply) }
-end
-
+local now, reply, several = budget ~= "" and now_ms() or 0, {}, #ARGV > entries + 2
 local ids, marks, stands, plain, new_letter = {}, {}, {}, true, not schema
 for at = entries, #ARGV, 3 do
   ids[#ids + 1], marks[#marks + 1] = ARGV[at], ARGV[at + 1]
@@ -62,6 +52,21 @@ if not plain then
   uses["l"] = uses["l"] or has_levels
 end
 local bound = uses.p and fresh > 0 and policy_of(partition).backlog or 0
+local marker, last = RECENT .. ":" .. producer
+local sure = bound == 0 and on_duplicate ~= "error" -- nothing below refuses the call
+if sure then
+  last = redis.call("SET", marker, call, "PX", remember_ms, "GET")
+else
+  last = redis.call("GET", marker)
+end
+if last and tonumber(string.match(last, "^%d+")) >= call then
+  reply = seen_before(marker, last, remember_ms)
+  if budget == "" and #reply == 0 then
+    return { "enqueued", echo, now }
+  end
+  local sent, left = send_triggers(now, budget, 1, items)
+  return { "enqueued", echo, now, sent, left, "", unpack(reply) }
+end
 if several or bound > 0 or on_duplicate == "error" then
   stands = redis.call("HMGET", TASK, unpack(ids))
 end
@@ -93,13 +98,15 @@ if later and not uses.d then
 elseif new_letter then
   keep_schema()
 end
-redis.call("SET", marker, #reply > 0 and call .. " " .. cjson.encode(reply) or call, "PX", remember_ms)
+if #reply > 0 or not sure then
+  redis.call("SET", marker, #reply > 0 and call .. " " .. cjson.encode(reply) or call, "PX", remember_ms)
+end
 if channel ~= "" and (later or entered and (uses.p or redis.call("ZCARD", QUEUE) == 1)) then
   -- Else something was servable before: workers that idle were told then.
   redis.call("PUBLISH", channel, (pushed or #ready > 0) and "ready" or "later")
 end
-if triggers_most <= 0 then
-  return { "enqueued", echo, now, 0, 0, "", unpack(reply) }
+if budget == "" and #reply == 0 then
+  return { "enqueued", echo, now }
 end
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, 0, items)
+local triggers, backlog = send_triggers(now, budget, 0, items)
 return { "enqueued", echo, now, triggers, backlog, "", unpack(reply) }

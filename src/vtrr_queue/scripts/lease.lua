@@ -12,9 +12,7 @@
 -- @arg bounds str most timeouts, most dead letters, their longest age (ms); 0 timeouts for no end
 -- @arg trigger_id str trigger that caused the call, "" for none
 -- @arg pulled int 1 when a worker comes without a trigger
--- @arg triggers_most int
--- @arg triggers_timeout int ms
--- @arg triggers_prefix str
+-- @arg budget str triggers that may stand, when one counts as lost (ms), prefix of new ids; "" for none
 -- @rest tokens one for each item wanted
 -- @include now_ms
 -- @include check_schema
@@ -40,7 +38,7 @@ if valid_until > 0 and now > valid_until then
   return { "late", echo, now }
 end
 if trigger_id ~= "" or pulled == 1 then
-  take_trigger(trigger_id, pulled, now, triggers_timeout)
+  take_trigger(trigger_id, now, budget)
 end
 look(now, MOST_LOOKS, position, bounds)
 if uses.d then
@@ -71,8 +69,8 @@ for at = tokens, #ARGV do
 end
 
 local triggers, backlog = 0, 0
-if triggers_most > 0 then
-  triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+if budget ~= "" then
+  triggers, backlog = send_triggers(now, budget, replay)
 end
 if #items == 0 then
   local skips_left = uses.c and redis.call("EXISTS", QUEUE) == 1 and (not uses.p or room(now) > 0)

@@ -7,9 +7,7 @@
 -- @arg most int most leases and most delayed items to look at
 -- @arg position str back | front
 -- @arg bounds str most timeouts, most dead letters, their longest age (ms); 0 timeouts for no end
--- @arg triggers_most int
--- @arg triggers_timeout int ms
--- @arg triggers_prefix str
+-- @arg budget str triggers that may stand, when one counts as lost (ms), prefix of new ids; "" for none
 -- @arg channel str wake channel, "" for none
 -- @include now_ms
 -- @include check_schema
@@ -19,6 +17,7 @@
 -- @include trim_letters
 -- @include rest
 -- @include next_wake
+-- @include waiting
 -- @include send_triggers
 -- @return {"reclaimed", echo, now, triggers, waiting, next wake, expired, promoted, died, looked at} | {"schema", echo, found}
 -- @cost O(most * log leases)
@@ -27,8 +26,8 @@ if found then
   return { "schema", echo, found }
 end
 local now = now_ms()
-if triggers_most > 0 and waiting() <= 0 then -- what is in the ledger of an idle queue is of no use
-  redis.call("ZREMRANGEBYSCORE", TRIGGERS, "-inf", now - triggers_timeout)
+if budget ~= "" and waiting() <= 0 then -- what is in the ledger of an idle queue is of no use
+  redis.call("ZREMRANGEBYSCORE", TRIGGERS, "-inf", now - string.match(budget, "^%d+ (%d+)"))
 end
 local expired, died, looked = look(now, most, position, bounds)
 local promoted = uses.d and promote(now, most) or 0
@@ -41,8 +40,8 @@ end
 if channel ~= "" and expired + promoted > 0 then
   redis.call("PUBLISH", channel, "ready")
 end
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
-if triggers_most <= 0 then
+local triggers, backlog = send_triggers(now, budget, replay)
+if budget == "" then
   backlog = waiting()
 end
 return { "reclaimed", echo, now, triggers, backlog, next_wake(), expired, promoted, died, looked }

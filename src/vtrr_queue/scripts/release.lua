@@ -8,9 +8,7 @@
 -- @arg position str back | front
 -- @arg why str how the run ended, for a dead letter
 -- @arg bounds str most timeouts, most dead letters, their longest age (ms); 0 timeouts for no end
--- @arg triggers_most int
--- @arg triggers_timeout int ms
--- @arg triggers_prefix str
+-- @arg budget str triggers that may stand, when one counts as lost (ms), prefix of new ids; "" for none
 -- @arg channel str wake channel, "" for none
 -- @include now_ms
 -- @include check_schema
@@ -38,5 +36,5 @@ end
 if channel ~= "" then
   redis.call("PUBLISH", channel, "ready")
 end
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+local triggers, backlog = send_triggers(now, budget, replay)
 return { status, echo, now, triggers, backlog, "" }

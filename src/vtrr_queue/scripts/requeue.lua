@@ -7,9 +7,7 @@
 -- @arg echo str
 -- @arg replay int how many times this call was sent before
 -- @arg only str take letters of this partition, "" for any
--- @arg triggers_most int
--- @arg triggers_timeout int ms
--- @arg triggers_prefix str
+-- @arg budget str triggers that may stand, when one counts as lost (ms), prefix of new ids; "" for none
 -- @arg channel str wake channel, "" for none
 -- @rest item_ids at most MOST_UNPACK
 -- @include now_ms
@@ -57,5 +55,5 @@ if #reply > 0 then
     redis.call("PUBLISH", channel, "ready")
   end
 end
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+local triggers, backlog = send_triggers(now, budget, replay)
 return { "requeued", echo, now, triggers, backlog, "", unpack(reply, 1, math.min(#reply, MOST_UNPACK)) }

@@ -1,19 +1,18 @@
 --- Change the policy of a partition, or the defaults and limits of the queue; it acts at once.
 -- @key schema string layout number and letters
 -- @key policy hash partition -> policy, "" for the queue
--- @key running hash partition -> leases held
+-- @key running hash partition -> leases held, while there are policies
 -- @key parked zset partition -> wake time (ms), "" for the queue
 -- @arg echo str
 -- @arg replay int how many times this call was sent before
 -- @arg partition str "" for the queue
--- @arg triggers_most int
--- @arg triggers_timeout int ms
--- @arg triggers_prefix str
+-- @arg budget str triggers that may stand, when one counts as lost (ms), prefix of new ids; "" for none
 -- @arg channel str wake channel, "" for none
 -- @arg hint str what to publish there
 -- @rest changes field, value; "-" to leave it to the default, a hold as ms from now
 -- @include now_ms
 -- @include check_schema
+-- @include count_running
 -- @include keep_schema
 -- @include reconsider
 -- @include rest
@@ -52,6 +51,9 @@ for at = changes, #ARGV, 2 do
 end
 if string.find(table.concat(words), "[^-]") then
   redis.call("HSET", POLICY, partition, table.concat(words, " "))
+  if not uses.p then
+    count_running()
+  end
   keep_schema("p")
 elseif redis.call("HDEL", POLICY, partition) == 1 then
   keep_schema()
@@ -71,5 +73,5 @@ rest()
 if channel ~= "" then
   redis.call("PUBLISH", channel, hint)
 end
-local triggers, backlog = send_triggers(now, triggers_most, triggers_timeout, triggers_prefix, replay)
+local triggers, backlog = send_triggers(now, budget, replay)
 return { "set", echo, now, triggers, backlog, next_wake() }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from vtrr_queue.client import Call
+    from vtrr_queue.talk import Call
 
 LEASE_MS = 10**12
 """Nobody is killed here."""

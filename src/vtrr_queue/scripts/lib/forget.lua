@@ -6,9 +6,8 @@
 -- @key partition_virtual_time zset partition -> tag
 -- @key inflight zset token -> next look (ms)
 -- @key lease hash token -> lease record
--- @key running hash partition -> leases held
+-- @key running hash partition -> leases held, while there are policies
 -- @key parked zset partition -> wake time (ms)
--- @key delayed zset item_id -> due time (ms)
 -- @key estimate hash partition -> mean run time (ms)
 -- @key levels hash partition -> priorities in use
 -- @key cancelled hash item_id -> partition
@@ -29,8 +28,10 @@ local function forget()
       redis.call("UNLINK", BACKLOG .. ":" .. partition)
     end
   end
-  redis.call("DEL", QUEUE, CURRENT_VIRTUAL_TIME, PARTITION_VIRTUAL_TIME, INFLIGHT, LEASE, RUNNING,
-    PARKED, DELAYED, ESTIMATE)
+  redis.call("DEL", QUEUE, CURRENT_VIRTUAL_TIME, PARTITION_VIRTUAL_TIME, INFLIGHT, LEASE)
+  if uses.r then
+    redis.call("DEL", ESTIMATE)
+  end
   if uses.c then
     redis.call("UNLINK", CANCELLED, HOLES)
   end
@@ -38,12 +39,13 @@ local function forget()
     redis.call("UNLINK", LEVELS)
   end
   if uses.p then
+    redis.call("DEL", RUNNING, PARKED)
     local latest = redis.call("ZRANGE", RATE, -1, -1, "WITHSCORES")[2]
     if latest then
       redis.call("PEXPIRE", RATE, math.max(0, math.ceil(latest - now_ms())) + 60000)
     end
   end
-  if redis.call("EXISTS", DEAD, POLICY) == 0 then
+  if redis.call("EXISTS", DEAD) == 0 and (not uses.p or redis.call("EXISTS", POLICY) == 0) then
     redis.call("DEL", SCHEMA)
   end
 end

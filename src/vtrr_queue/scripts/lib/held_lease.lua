@@ -1,4 +1,5 @@
 --- Find a live lease by its token.
+-- @include read_lease
 -- @key lease hash token -> lease record
 -- @return item_id, partition, start, charge, expiry, holder; nil when the token holds nothing
 local function held_lease(token)
@@ -6,10 +7,5 @@ local function held_lease(token)
   if not text then
     return nil
   end
-  local start, charge, expiry, id_length, partition_length, at =
-    string.match(text, "^(%d+) (%S+) (%d+) (%d+) (%d+) ()")
-  local middle = at + id_length
-  local last = middle + partition_length
-  return string.sub(text, at, middle - 1), string.sub(text, middle, last - 1),
-    start, charge, expiry, string.sub(text, last)
+  return read_lease(text)
 end

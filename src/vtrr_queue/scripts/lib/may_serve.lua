@@ -1,5 +1,5 @@
 --- Whether the policy of a partition lets it be served now; one that must wait for a time is parked.
--- @key running hash partition -> leases held
+-- @key running hash partition -> leases held, while there are policies
 -- @key parked zset partition -> wake time (ms)
 -- @include policy_of
 -- @include now_ms

@@ -2,8 +2,6 @@
 -- A weight of 1 that was not given and a count of 0 are left empty: most records have none, and a
 -- few bytes decide which size of memory block a record takes.
 local function record(weight, timeouts, retries, partition, body)
-  return table.concat({
-    weight ~= "1" and weight or "", tonumber(timeouts) > 0 and timeouts or "",
-    tonumber(retries) > 0 and retries or "", #partition, partition .. body,
-  }, " ")
+  return (weight ~= "1" and weight or "") .. " " .. (tonumber(timeouts) > 0 and timeouts or "") .. " "
+    .. (tonumber(retries) > 0 and retries or "") .. " " .. #partition .. " " .. partition .. body
 end

@@ -3,7 +3,7 @@
 -- @rare
 -- @return their ids
 local function seen_before(marker, text, remember_ms)
-  redis.call("PEXPIRE", marker, remember_ms)
+  redis.call("SET", marker, text, "PX", remember_ms)
   local last = string.match(text, " (.*)$")
   return last and cjson.decode(last) or {}
 end

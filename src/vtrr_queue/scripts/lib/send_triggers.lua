@@ -4,15 +4,18 @@
 -- A trigger older than `timeout` counts as lost and is replaced, but may as well wait in the broker:
 -- it stays in the ledger, and each round of replacements comes after twice the time, MOST_ROUNDS in
 -- all, so that a queue without workers gathers a bounded number of messages.
+-- @rare
 -- @key triggers zset trigger id -> time sent (ms)
 -- @key queue zset partition -> start tag
 -- @include waiting
 -- @include room
 -- @return how many to send, how many items wait
-local function send_triggers(now, most, timeout, prefix, replay, wanted)
-  if most <= 0 then
+local function send_triggers(now, budget, replay, wanted)
+  if budget == "" then
     return 0, 0
   end
+  local most, timeout, prefix = string.match(budget, "^(%d+) (%d+) (.*)$")
+  most, timeout = tonumber(most), tonumber(timeout)
   local count, backlog = 0, waiting()
   while replay > 0 and count < most and redis.call("ZSCORE", TRIGGERS, prefix .. "-" .. count + 1) do
     count = count + 1

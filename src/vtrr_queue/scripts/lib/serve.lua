@@ -2,7 +2,7 @@
 -- @key queue zset partition -> start tag
 -- @key task hash item_id -> record
 -- @key backlog list waiting item ids
--- @key running hash partition -> leases held
+-- @key running hash partition -> leases held, while there are policies
 -- @include take_first
 -- @include policy_of
 -- @include charge_of
@@ -39,11 +39,11 @@ local function serve(token, virtual, now, expiry, holder)
         charge, charged = charge_of(partition, weight, policy.share)
       end
       hold_lease(token, item_id, partition, now, charged, expiry, holder)
-      redis.call("HINCRBY", RUNNING, partition, 1)
       virtual = advance(virtual, tag)
       if not policy then
         tag = tag + charge
       else
+        redis.call("HINCRBY", RUNNING, partition, 1)
         tag = tag + charge / policy.share
         local queue = policy_of("")
         spend(partition, policy.interval, policy.tolerance, policy.by, weight, now)

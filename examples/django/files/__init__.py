@@ -1,0 +1,1 @@
+"""Uploads, whose lines are counted."""
