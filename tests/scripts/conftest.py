@@ -13,7 +13,7 @@ from vtrr_queue.scripting import load
 DEFAULTS = {
     "replay": 0, "producer": "p", "remember_ms": 10_000, "partition": "a", "on_duplicate": "skip",
     "triggers_most": 0, "triggers_timeout": 60_000, "triggers_prefix": "n", "channel": "",
-    "items": 1_000_000, "fresh": 1, "hint": "ready",
+    "items": 1_000_000, "fresh": 1, "hint": "ready", "tells": 1,
     "valid_until": 0, "lease_ms": LEASE_MS, "holder": "h", "position": "back", "trigger_id": "",
     "timed_out": 0, "delay_ms": 0, "retry_count": 1, "body": "again", "note": "because",
     "most": 100, "pulled": 0, "bounds": "0 1000 1000000", "why": "gone", "only": "",

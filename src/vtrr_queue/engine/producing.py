@@ -173,9 +173,14 @@ class Producing(Ruling):
         wait_seconds = wait.timeout_seconds if wait else 0.0
         remember = (ATTEMPTS + 1) * self.client.socket_timeout + wait_seconds + 2
         remember_ms = int(remember * 1000)
-        later = any(item.delay_ms for item in chunk)
-        channel = self._later_channel if later else self._ready_channel
-        rest: list[Any] = [remember_ms, partition, on_duplicate, *counts, channel]
+        rest: list[Any] = [
+            remember_ms,
+            partition,
+            on_duplicate,
+            *counts,
+            self._later_channel,
+            int(bool(self._ready_channel)),
+        ]
         for item in chunk:
             rest += [item.item_id, format_mark(item), item.body]
         with self._producers.take() as (producer, number):

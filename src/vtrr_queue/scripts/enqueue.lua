@@ -3,6 +3,7 @@
 -- @key schema string layout number and letters
 -- @key queue zset partition -> start tag
 -- @key task hash item_id -> record
+-- @key parked zset partition -> wake time (ms)
 -- @key backlog list waiting item ids
 -- @key recent string number of the producer's last call and its duplicates, short-lived
 -- @arg echo str returned as it came
@@ -15,6 +16,7 @@
 -- @arg items int items of the whole call, of which this may be a part
 -- @arg fresh int items of the whole call that are not known yet; 0 for a later part of it
 -- @arg channel str wake channel, "" for none
+-- @arg tells int 1 to tell there of what is servable, too
 -- @rest entries item_id, mark "weight[@level][+delay (ms)]", body
 -- @include now_ms
 -- @include check_schema
@@ -101,9 +103,12 @@ end
 if #reply > 0 or not sure then
   redis.call("SET", marker, #reply > 0 and call .. " " .. cjson.encode(reply) or call, "PX", remember_ms)
 end
-if channel ~= "" and (later or entered and (uses.p or redis.call("ZCARD", QUEUE) == 1)) then
+if uses.p and entered and redis.call("ZSCORE", PARKED, partition) then
+  later = true -- no trigger is sent for it: somebody must come when its time has
+end
+if channel ~= "" and (later or tells == 1 and entered and (uses.p or redis.call("ZCARD", QUEUE) == 1)) then
   -- Else something was servable before: workers that idle were told then.
-  redis.call("PUBLISH", channel, (pushed or #ready > 0) and "ready" or "later")
+  redis.call("PUBLISH", channel, tells == 1 and (pushed or #ready > 0) and "ready" or "later")
 end
 if budget == "" and #reply == 0 then
   return { "enqueued", echo, now }
