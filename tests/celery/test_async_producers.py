@@ -276,7 +276,6 @@ def test_a_cancelled_call_loses_and_doubles_nothing(server, queue, proxy):
 @pytest.mark.parametrize("moment", range(8))
 def test_a_call_cancelled_at_any_moment_is_whole_or_not_begun(server, queue, moment):
     """The loop takes so many turns before the cancellation; triggers are sent as well."""
-
     with queue.app.connection_for_read() as broker:  # the memory broker outlives other tests
         broker.default_channel.queue_declare("vtrr_queue", passive=False)
         broker.default_channel.queue_purge("vtrr_queue")
