@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from redis.exceptions import (
     BusyLoadingError,
+    ClusterDownError,
     NoScriptError,
     ReadOnlyError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import (
     ConnectionError as RedisConnectionError,
@@ -37,8 +39,15 @@ ATTEMPTS = 3
 BACKOFF_SECONDS = (0.02, 0.2)
 """Pauses before the second and the third attempt."""
 
-_AGAIN = (RedisConnectionError, RedisTimeoutError, BusyLoadingError, ReadOnlyError, OSError)
-_AGAIN_WORDS = ("MASTERDOWN", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "UNBLOCKED")
+_AGAIN = (
+    RedisConnectionError, RedisTimeoutError, BusyLoadingError, ClusterDownError, ReadOnlyError,
+    TryAgainError, OSError,
+)  # fmt: skip
+"""MASTERDOWN is a kind of CLUSTERDOWN; redis-py takes these words off the text of its errors."""
+
+_AGAIN_WORD = "UNBLOCKED"
+"""A refusal that redis-py has no class for."""
+
 _DEMOTED = ("UNBLOCKED", "WAIT cannot be used with replica", "WAITAOF cannot be used with replica")
 
 FAILURES = (*_AGAIN, ReplyMismatch, ResponseError)
@@ -175,7 +184,7 @@ class Talk:
             Refused: Trying again would not help.
         """
         is_refusal = isinstance(failure, ResponseError) and not isinstance(failure, _AGAIN)
-        if is_refusal and not str(failure).startswith(_AGAIN_WORDS):
+        if is_refusal and not str(failure).startswith(_AGAIN_WORD):
             raise Refused(name, failure) from failure
         return failure
 

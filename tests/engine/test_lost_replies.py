@@ -3,6 +3,9 @@
 import pytest
 
 from tests.queues import audited_engine, items
+from tests.servers import Server, wanted_kinds
+from vtrr_queue.engine import Engine
+from vtrr_queue.errors import Unavailable
 
 TENANTS = "abcde"
 
@@ -47,3 +50,19 @@ def test_replies_come_after_the_timeout(server, redis_client, proxy):
     with type(redis_client).from_url(proxy.url()) as proxied:
         check(redis_client, proxied, 500, 2, socket_timeout=0.15)
     assert proxy.stalled > 25
+
+
+@pytest.mark.parametrize("kind", wanted_kinds())
+def test_a_replica_without_its_primary_is_asked_again(kind):
+    """MASTERDOWN is no refusal: in a failover the next attempt may meet the new primary."""
+    with Server(kind) as server, server.client() as client:
+        engine = Engine(client, "q")
+        client.config_set("replica-serve-stale-data", "no")
+        client.replicaof("127.0.0.1", 1)
+        with pytest.raises(Unavailable, match="3 attempts"):
+            engine.known(["a1"])
+        with pytest.raises(Unavailable, match="3 attempts"):
+            engine.enqueue("a", items("a1"))
+        client.replicaof("NO", "ONE")
+        engine.enqueue("a", items("a1"))
+        assert engine.known(["a1"]) == ["a1"]
