@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from tests.servers import Server, find_binary, wanted_kinds
 from tests.turns import turn
@@ -18,9 +18,7 @@ COMPAT_FOLDERS = {"scripts", "engine", "celery", "compat"}
 TURNS = pytest.StashKey[Path]()
 
 # The machine decides how long an example takes, not the code.
-settings.register_profile(
-    "vtrr", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("vtrr", deadline=None, print_blob=True)
 settings.load_profile("vtrr")
 
 
