@@ -93,14 +93,12 @@ class Script:
         header: Its declaration.
         text: Composed Lua text.
         sha: SHA-1 of the text, for EVALSHA.
-        keys: The keys it names.
     """
 
     name: str
     header: Header
     text: str
     sha: str
-    keys: tuple[str, ...]
 
 
 def script_names() -> tuple[str, ...]:
@@ -134,10 +132,9 @@ def load(name: str, options: str = OPTIONS, prefix: str = PREFIX) -> Script:
     for table in TABLES:
         values.pop(table, None)
     names = {key.upper(): key for key in SCRIPT_KEYS}
-    used = names_in(text, names)
-    values |= {key: literal(prefix + names[key]) for key in used}
+    values |= {key: literal(prefix + names[key]) for key in names_in(text, names)}
     text = "\n".join([f"-- vtrr-queue {name}", *tables, with_values(text, values)]) + "\n"
-    return _script(name, header, text, tuple(names[key] for key in used))
+    return _script(name, header, text)
 
 
 @cache
@@ -153,7 +150,7 @@ def load_with_clock(name: str, options: str, prefix: str, key: str) -> Script:
     script = load(name, options, prefix)
     clock = f'local function now_ms()\n  return tonumber(redis.call("GET", "{key}"))\n'
     text = _NOW.sub(clock, script.text)
-    return _script(name, script.header, text, script.keys)
+    return _script(name, script.header, text)
 
 
 def compose_all() -> dict[str, str]:
@@ -195,8 +192,8 @@ def parse_header(source: str) -> Header:
     )
 
 
-def _script(name: str, header: Header, text: str, keys: tuple[str, ...]) -> Script:
-    return Script(name, header, text, hashlib.sha1(text.encode()).hexdigest(), keys)  # noqa: S324
+def _script(name: str, header: Header, text: str) -> Script:
+    return Script(name, header, text, hashlib.sha1(text.encode()).hexdigest())  # noqa: S324
 
 
 def _given(header: Header) -> str:

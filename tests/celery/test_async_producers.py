@@ -303,8 +303,9 @@ def test_a_loop_that_ends_in_the_middle_leaves_whole_chunks(server, queue, proxy
 
     async def begin():
         proxy.stall_replies(5)
+        before = proxy.seen["EVALSHA"]
         asyncio.create_task(vtrr.work.aqueue("acme", entries))  # noqa: RUF006 - it is left behind
-        await asyncio.sleep(0.2)
+        await asyncio.to_thread(eventually, lambda: proxy.seen["EVALSHA"] > before, 10, "a chunk")
 
     asyncio.run(begin())
     proxy.heal()

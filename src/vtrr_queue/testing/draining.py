@@ -86,6 +86,5 @@ def _jump(clock: FakeClock, worker: InProcess) -> bool:
 
 
 def _holds_more(queue: VTRRQueue) -> bool:
-    engine = queue.engine
-    (count,) = engine.client.read(("HLEN", engine.keys["task"]))
-    return bool(count)
+    depth = queue.inspector.depth()
+    return depth.waiting + depth.delayed + depth.running > 0

@@ -2,11 +2,11 @@
 -- @rare
 -- @key lease hash token -> lease record
 -- @key running hash partition -> leases held, while there are policies
--- @include held_lease
+-- @include read_lease
 local function count_running()
   redis.call("DEL", RUNNING)
-  for _, token in ipairs(redis.call("HKEYS", LEASE)) do
-    local _, partition = held_lease(token)
+  for _, text in ipairs(redis.call("HVALS", LEASE)) do
+    local _, partition = read_lease(text)
     redis.call("HINCRBY", RUNNING, partition, 1)
   end
 end
