@@ -45,8 +45,8 @@ _AGAIN = (
 )  # fmt: skip
 """MASTERDOWN is a kind of CLUSTERDOWN; redis-py takes these words off the text of its errors."""
 
-_AGAIN_WORD = "UNBLOCKED"
-"""A refusal that redis-py has no class for."""
+_AGAIN_WORDS = ("UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
+"""Refusals for which a release of redis-py has no class: for all but the first until 5.2."""
 
 _DEMOTED = ("UNBLOCKED", "WAIT cannot be used with replica", "WAITAOF cannot be used with replica")
 
@@ -184,7 +184,7 @@ class Talk:
             Refused: Trying again would not help.
         """
         is_refusal = isinstance(failure, ResponseError) and not isinstance(failure, _AGAIN)
-        if is_refusal and not str(failure).startswith(_AGAIN_WORD):
+        if is_refusal and not str(failure).startswith(_AGAIN_WORDS):
             raise Refused(name, failure) from failure
         return failure
 
