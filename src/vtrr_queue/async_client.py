@@ -26,8 +26,7 @@ from vtrr_queue.talk import ATTEMPTS, FAILURES, Calls, Reads, Work
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 
-    from redis.connection import ConnectionPool as BlockingPool
-
+    from vtrr_queue.pool import Place
     from vtrr_queue.talk import Exchange, Send, Steps, T, Talk
 
 _GET_TAKES_NAME = any(
@@ -41,12 +40,13 @@ class AsyncClient:
 
     Args:
         talk: What the process knows of the server.
-        pool: Blocking pool whose settings are cloned.
+        place: Where the queue's keys are; the settings of its pool are cloned.
     """
 
-    def __init__(self, talk: Talk, pool: BlockingPool) -> None:
-        self._talk = talk
-        self._pools = async_pools(pool, talk.socket_timeout)
+    def __init__(self, talk: Talk, place: Place) -> None:
+        self._talk, self._place = talk, place
+        self._cloned = place.pool
+        self._pools = async_pools(place.pool, talk.socket_timeout)
         self._slots = asyncio.Semaphore(MOST_CONNECTIONS)
         self._running: set[asyncio.Task[Any]] = set()
         self._is_known = False
@@ -134,9 +134,11 @@ class AsyncClient:
             if attempt:
                 await asyncio.sleep(self._talk.pause(attempt))
             try:
+                if self._place.is_lost:
+                    await asyncio.to_thread(self._place.find)
                 return await self._carry(say(attempt))
             except FAILURES as exc:
-                last = self._talk.judge(name, exc)
+                last = exc if self._place.failed(exc) else self._talk.judge(name, exc)
         raise Unavailable(name, ATTEMPTS, last)
 
     async def _carry(self, exchange: Exchange[T]) -> T:
@@ -168,7 +170,8 @@ class AsyncClient:
         async with asyncio.timeout(self._talk.socket_timeout):
             await self._slots.acquire()
         try:
-            get: Any = self._pools[0].get_connection
+            pool = await self._pool()
+            get: Any = pool.get_connection
             connection = await (get("EVALSHA") if _GET_TAKES_NAME else get())
             try:
                 yield connection
@@ -176,9 +179,21 @@ class AsyncClient:
                 await connection.disconnect(nowait=True)
                 raise
             finally:
-                await self._pools[0].release(connection)
+                if pool is not self._pools[0]:  # the keys have moved meanwhile
+                    await connection.disconnect(nowait=True)
+                await pool.release(connection)
         finally:
             self._slots.release()
+
+    async def _pool(self) -> ConnectionPool:
+        """Connections to where the keys are now; idle ones to where they were are closed."""
+        if self._cloned is not self._place.pool:
+            retired = self._pools
+            self._cloned = self._place.pool
+            self._pools = async_pools(self._cloned, self._talk.socket_timeout)
+            for pool in retired:
+                await pool.disconnect(inuse_connections=False)
+        return self._pools[0]
 
 
 class AsyncClients:
@@ -186,11 +201,11 @@ class AsyncClients:
 
     Args:
         talk: What the process knows of the server.
-        pool: Blocking pool whose settings are cloned.
+        place: Where the queue's keys are; the settings of its pool are cloned.
     """
 
-    def __init__(self, talk: Talk, pool: BlockingPool) -> None:
-        self._talk, self._pool = talk, pool
+    def __init__(self, talk: Talk, place: Place) -> None:
+        self._talk, self._place = talk, place
         self._lock = threading.Lock()
         self._of: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient]
         self._of = weakref.WeakKeyDictionary()
@@ -206,7 +221,7 @@ class AsyncClients:
         with self._lock:
             if loop not in self._of:
                 self._sweep()
-                self._of[loop] = AsyncClient(self._talk, self._pool)
+                self._of[loop] = AsyncClient(self._talk, self._place)
             return self._of[loop]
 
     async def close(self) -> None:

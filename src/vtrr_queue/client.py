@@ -17,8 +17,8 @@ import redis
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from vtrr_queue.cluster import place_of
 from vtrr_queue.errors import Unavailable
-from vtrr_queue.pool import private_pool
 from vtrr_queue.talk import ATTEMPTS, FAILURES, Calls, Reads, Talk, Work
 
 if TYPE_CHECKING:
@@ -45,19 +45,25 @@ class ScriptClient(Talk):
     """Runs scripts over a private pool.
 
     Args:
-        client: The user's ``redis.Redis``; only its settings are read.
+        client: The user's ``redis.Redis`` or ``redis.RedisCluster``; only its settings are read.
         keys: Names of the queue's keys.
         socket_timeout: Bound on connecting and on one reply, s.
 
     Attributes:
+        place: Where the queue's keys are.
         mask_signals: Hold back SIGTERM and SIGUSR1 during a call; set in pool children, where
             Celery's soft limit would otherwise break a read in the middle.
     """
 
     def __init__(self, client: object, keys: QueueKeys, socket_timeout: float) -> None:
         super().__init__(keys, socket_timeout)
-        self.pool = private_pool(client, socket_timeout)
+        self.place = place_of(client, keys, socket_timeout)
         self.mask_signals = False
+
+    @property
+    def pool(self) -> redis.ConnectionPool:
+        """Connections to the server that has the queue's keys, as far as is known."""
+        return self.place.pool
 
     def run(self, steps: Steps[T]) -> T:
         """Carry out steps one after the other.
@@ -166,8 +172,10 @@ class ScriptClient(Talk):
         Raises:
             Unavailable: The connection broke; hints were perhaps missed.
         """
-        listener = redis.Redis(connection_pool=self.pool).pubsub()
+        listener = None
         try:
+            self.place.find()
+            listener = redis.Redis(connection_pool=self.pool).pubsub()
             listener.subscribe(channel)
             stands = False
             while True:
@@ -179,10 +187,12 @@ class ScriptClient(Talk):
                 elif stands:
                     yield None
         except (redis.RedisError, OSError, ValueError) as exc:
+            self.place.failed(exc)
             raise Unavailable("subscribe", 1, exc) from exc
         finally:
             with contextlib.suppress(Exception):
-                listener.close()
+                if listener is not None:
+                    listener.close()
 
     def close(self) -> None:
         """Close every idle connection; the client stays usable."""
@@ -218,9 +228,10 @@ class ScriptClient(Talk):
                 time.sleep(self.pause(attempt))
             try:
                 with self._masked():
+                    self.place.find()
                     return once(attempt)
             except FAILURES as exc:
-                last = self.judge(name, exc)
+                last = exc if self.place.failed(exc) else self.judge(name, exc)
         raise Unavailable(name, ATTEMPTS, last)
 
     def _once(
@@ -254,7 +265,8 @@ class ScriptClient(Talk):
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[AbstractConnection]:
-        get: Any = self.pool.get_connection
+        pool = self.pool
+        get: Any = pool.get_connection
         connection = get("EVALSHA") if _GET_TAKES_NAME else get()
         try:
             yield connection
@@ -262,7 +274,9 @@ class ScriptClient(Talk):
             connection.disconnect()
             raise
         finally:
-            self.pool.release(connection)
+            if pool is not self.pool:  # the keys have moved meanwhile, it is of no more use
+                connection.disconnect()
+            pool.release(connection)
 
     @contextlib.contextmanager
     def _masked(self) -> Iterator[None]:

@@ -118,6 +118,15 @@ class QueueKeys:
         return f"{self.prefix}{key}:{partition}"
 
     @property
+    def declared(self) -> tuple[str, ...]:
+        """Keys that a call of a script declares: one that tells a cluster the slot.
+
+        In a cluster also one that never exists: while a slot moves key by key, a server that finds
+        one of two keys missing refuses the call before it begins, instead of in the middle.
+        """
+        return (self["schema"], self["never"]) if self.hash_tag else (self["schema"],)
+
+    @property
     def wake_channel(self) -> str:
         """Publish/subscribe channel of the hint that something became servable."""
         return self.prefix + "wake"

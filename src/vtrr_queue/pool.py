@@ -21,6 +21,40 @@ _DROPPED = {
 _DROPPED_PREFIXES = ("maint_", "orig_", "oss_", "cache")
 
 
+class Place:
+    """Where the keys of a queue are: one server, or the primary that Sentinel names.
+
+    Args:
+        pool: Connections to it.
+
+    Attributes:
+        is_lost: Whether it must be found again before the next attempt.
+    """
+
+    is_lost = False
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self.pool = pool
+
+    def failed(self, failure: Exception) -> bool:  # noqa: ARG002 - one that can move looks at it
+        """Take note of what an attempt ended with.
+
+        Args:
+            failure: The error.
+
+        Returns:
+            Whether it says nothing but that the keys are elsewhere.
+        """
+        return False
+
+    def find(self) -> None:
+        """Find it again when it is lost; may block.
+
+        Raises:
+            redis.ConnectionError: Nobody knows where it is.
+        """
+
+
 def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
     """Clone a client's connection settings into a pool of our own.
 
@@ -37,7 +71,7 @@ def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
         commands by itself; both are off here (RESP2, no retries).
     """
     if not isinstance(client, redis.Redis):
-        raise ArgumentTypeError("redis_client", client, "a redis.Redis")
+        raise ArgumentTypeError("redis_client", client, "a redis.Redis or a redis.RedisCluster")
     if getattr(client, "connection", None) is not None:
         raise ArgumentError(
             "redis_client", client, "made without single_connection_client=True (it is not safe "

@@ -153,7 +153,7 @@ class Talk:
         self.socket_timeout = socket_timeout
         self.calls = 0
         self.clock_key = ""
-        self._prefix, self._where = keys.prefix, keys["schema"]
+        self._prefix, self._declared = keys.prefix, keys.declared
         self._loaded: set[str] = set()
         self._options = ""
         self._clock = (0, 0.0)
@@ -269,7 +269,7 @@ class Talk:
         if self.clock_key:
             script = load_with_clock(name, self._options, self._prefix, self.clock_key)
         way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
-        return (*way, 1, self._where, *arguments)
+        return (*way, len(self._declared), *self._declared, *arguments)
 
     def _must_repeat(self, reply: Any) -> bool:
         """Whether a script did not run: unknown to the server, or without the parts it needs."""

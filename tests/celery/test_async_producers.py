@@ -430,7 +430,7 @@ def test_clients_are_made_once_a_loop(redis_client):
 
     keys = QueueKeys("q")
     client = ScriptClient(redis_client, keys, 1.0)
-    clients = AsyncClients(client, client.pool)
+    clients = AsyncClients(client, client.place)
     first, second = asyncio.run(both())
     assert first is second
     assert asyncio.run(both())[0] is not first

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vtrr_queue.async_client import AsyncClients
 from vtrr_queue.client import ScriptClient
+from vtrr_queue.cluster import is_cluster
 from vtrr_queue.engine.producers import Producers
 from vtrr_queue.errors import ArgumentError, SchemaMismatch
 from vtrr_queue.keys import SCHEMA, QueueKeys
@@ -36,9 +37,9 @@ class EngineBase:
         dead_letters: DeadLetterRules = DeadLetterRules(),  # noqa: B008 - it is immutable
         limits: Mapping[str, object] | None = None,
     ) -> None:
-        self.keys = QueueKeys(name)
+        self.keys = QueueKeys(name, hash_tag=is_cluster(redis_client))
         self.client = ScriptClient(redis_client, self.keys, socket_timeout)
-        self.async_clients = AsyncClients(self.client, self.client.pool)
+        self.async_clients = AsyncClients(self.client, self.client.place)
         if not 0 < lease_seconds < math.inf:
             raise ArgumentError("lease_seconds", lease_seconds, "a finite number above 0")
         self.lease_ms = max(1, round(lease_seconds * 1000))

@@ -32,7 +32,7 @@ def local_queue(queue: VTRRQueue, client: redis.Redis) -> Iterator[VTRRQueue]:
     before = (engine.client, engine.async_clients, engine._declared)  # noqa: SLF001 - our own
     budget, dead, given = queue.budget, queue.dead, queue._given  # noqa: SLF001 - our own
     engine.client = ScriptClient(client, engine.keys, engine.client.socket_timeout)
-    engine.async_clients = AsyncClients(engine.client, engine.client.pool)
+    engine.async_clients = AsyncClients(engine.client, engine.client.place)
     engine._declared = False  # noqa: SLF001 - our own
     queue.budget, queue._given = TriggerBudget(0, budget.timeout_ms), {}  # noqa: SLF001 - our own
     queue.dead = DeadLetters(engine, queue.budget, queue.send_triggers)
