@@ -150,3 +150,9 @@ def end_migration(slot: int, source: ClusterServer, target: ClusterServer) -> No
     """Tell both that the slot has another owner."""
     for server in (target, source):
         server.ask("CLUSTER", "SETSLOT", slot, "NODE", target.node_id())
+
+
+def migrate_slot_at_once(slot: int, source: ClusterServer, target: ClusterServer) -> None:
+    """Move a slot in one step, as Valkey 9 can."""
+    source.ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.node_id())
+    eventually(lambda: "success" in str(source.ask("CLUSTER", "GETSLOTMIGRATIONS")), 20, "the move")

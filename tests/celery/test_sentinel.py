@@ -1,19 +1,17 @@
 """A primary dies and Sentinel names another: workers go on, and what is lost is known."""
 
-import contextlib
 import os
-import threading
 from collections import Counter
 from signal import SIGCONT, SIGSTOP
 
 import pytest
 
+from tests.producers import Producer
 from tests.sentinels import Watched
 from tests.servers import Server
 from tests.stage import load_app
 from tests.waiting import eventually
 from tests.workers import Worker
-from vtrr_queue import VTRRError
 from vtrr_queue.engine import Engine
 from vtrr_queue.inspector import Inspector
 from vtrr_queue.model import Durability, NewItem
@@ -26,28 +24,6 @@ FAILOVERS = int(os.environ.get("CHAOS_FAILOVERS", "5"))
 def watched():
     with Watched() as opened:
         yield opened
-
-
-class Producer(threading.Thread):
-    """Enqueues one item after the other; those whose call returned are in `acknowledged`."""
-
-    def __init__(self, enqueue):
-        super().__init__()
-        self.enqueue = enqueue
-        self.acknowledged: list[str] = []
-        self.over = threading.Event()
-
-    def run(self):
-        number = 0
-        while not self.over.is_set():
-            item_id, number = f"i{number}", number + 1
-            with contextlib.suppress(VTRRError):
-                self.enqueue(item_id)
-                self.acknowledged.append(item_id)
-
-    def end(self):
-        self.over.set()
-        self.join()
 
 
 @pytest.mark.slow
