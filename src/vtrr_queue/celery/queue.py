@@ -58,9 +58,10 @@ class VTRRQueue(Controls, AsyncProducing):
     """A fair queue for one Celery task.
 
     Args:
-        redis_client: A ``redis.Redis`` on its own database index; its settings are cloned.
+        redis_client: A ``redis.Redis`` on its own database index, or a ``redis.RedisCluster``; its
+            settings are cloned.
         celery_app: The Celery app.
-        name: Namespace of all keys, ``vtrr:{name}:*``.
+        name: Namespace of all keys, ``vtrr:{name}:*``; in a cluster with the braces.
         celery_queue: Celery queue its workers consume (``-Q``).
         max_concurrency: Most triggers in the broker at once. Workers fill up all the same,
             because each lease sends the next trigger.
@@ -102,7 +103,7 @@ class VTRRQueue(Controls, AsyncProducing):
 
     def __init__(
         self,
-        redis_client: redis.Redis,
+        redis_client: redis.Redis | redis.RedisCluster,
         celery_app: Celery,
         *,
         name: str,
