@@ -18,8 +18,8 @@ class Engine(Producing, Serving, Burying):
     """The fair queue of one name.
 
     Args:
-        redis_client: A ``redis.Redis`` or ``redis.RedisCluster``; its settings are cloned, it is not
-            used itself.
+        redis_client: A ``redis.Redis`` or ``redis.RedisCluster``; its settings are cloned, it is
+            not used itself.
         name: Queue name, the namespace of all keys.
         lease_seconds: How long a lease lasts, server clock, 1 ms steps.
         reclaim_position: Where an expired item goes in its partition.
