@@ -32,9 +32,14 @@ def find_program() -> str | None:
 
 
 class RabbitMQ:
-    """A private broker process; a context manager."""
+    """A private broker process; a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        **settings: What the application `rabbit` is told, such as `consumer_timeout=3000`.
+    """
+
+    def __init__(self, **settings: int) -> None:
+        self._settings = settings
         self.folder = Path(tempfile.mkdtemp(prefix="vtrr-rabbitmq-"))
         self.port, self._mapper_port, self._node_port = (free_port() for _ in range(3))
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -70,11 +75,14 @@ class RabbitMQ:
             "RABBITMQ_LOG_BASE": str(self.folder),
             "RABBITMQ_CONF_ENV_FILE": str(self.folder / "none.conf"),
             "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(self.folder / "advanced.config"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _ERL,
             "RUNNING_UNDER_SYSTEMD": "1",  # the script becomes the server, it starts no other
         }
         (self.folder / "rabbitmq.conf").write_text("log.console = false\n")
+        told = ", ".join(f"{{{name}, {value}}}" for name, value in self._settings.items())
+        (self.folder / "advanced.config").write_text(f"[{{rabbit, [{told}]}}].\n")
         with (self.folder / "console.log").open("ab") as log:
             self._processes = [
                 spawn(command, env=env, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT)
@@ -102,9 +110,12 @@ class RabbitMQ:
 
     def waiting(self, queue: str) -> int:
         """Count the messages of a queue that no worker holds; -1 when there is no such queue."""
-        with kombu.Connection(self.url()) as connection, connection.channel() as channel:
-            with contextlib.suppress(connection.channel_errors):
-                return int(channel.queue_declare(queue, passive=True).message_count)
+        with (
+            kombu.Connection(self.url()) as connection,
+            connection.channel() as channel,
+            contextlib.suppress(*connection.channel_errors),
+        ):
+            return int(channel.queue_declare(queue, passive=True).message_count)
         return -1
 
     def log(self) -> str:

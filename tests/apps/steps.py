@@ -13,6 +13,7 @@ from impatience import ImpatientAMQP
 from traces import Traces
 
 from vtrr_queue import VTRRQueue
+from vtrr_queue.celery import trigger
 
 STATE = os.environ["STATE_URL"]
 
@@ -21,6 +22,7 @@ app.conf.broker_connection_retry_on_startup = True
 app.conf.update(json.loads(os.environ.get("CONF", "{}")))
 state = redis.Redis.from_url(f"{STATE}/0")
 traces = Traces(f"{STATE}/2")
+trigger.UNACKED_SECONDS = float(os.environ.get("UNACKED_SECONDS", trigger.UNACKED_SECONDS))
 
 
 def make(name, options):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from celery.utils.log import get_logger
@@ -39,6 +41,15 @@ EXPIRES_FACTOR = 10
 """A trigger expires after this many times the age at which it counts as lost."""
 
 
+UNACKED_SECONDS = 600.0
+"""Longest time a trigger from an AMQP broker stays unacknowledged, s.
+
+RabbitMQ closes the channel over one of 30 minutes, and Celery then ends the worker."""
+
+SWEEPS = 20
+"""How often within that time overdue ones are looked for."""
+
+
 def strategy(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
     """Celery strategy of the trigger task: a permit for one lease, never a run in the pool.
 
@@ -50,13 +61,58 @@ def strategy(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
     from vtrr_queue.celery.worker import feeder_of  # noqa: PLC0415 - workers only
 
     feed = feeder_of(consumer).feed(task.vtrr_queue_name)
+    unacked = None
+    if consumer.connection.transport.driver_type == "amqp":
+        unacked = Unacked(UNACKED_SECONDS)
+        consumer.timer.call_repeatedly(UNACKED_SECONDS / SWEEPS, unacked.sweep)
 
     def on_trigger(
         message: Any, body: Any, ack: Any, reject: Any, callbacks: Any, **_: Any
     ) -> None:
-        feed.permit(message.headers["id"], ack)
+        feed.permit(message.headers["id"], unacked.bounded(ack) if unacked else ack)
 
     return on_trigger
+
+
+class Unacked:
+    """Acknowledges in time what is held for long, such as the trigger of an item of an hour.
+
+    The item's lease does not depend on it. A trigger that a busy worker still keeps for later has
+    left the ledger by then, which has sent another.
+
+    Args:
+        seconds: Longest time until a message is acknowledged.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._numbers = itertools.count()
+        self._held: dict[int, tuple[float, Callable[..., object]]] = {}
+
+    def bounded(self, ack: Callable[..., object]) -> Callable[..., None]:
+        """Take note of a message.
+
+        Args:
+            ack: Acknowledges it.
+
+        Returns:
+            The same, once only.
+        """
+        number = next(self._numbers)
+        self._held[number] = (time.monotonic(), ack)
+        return partial(self._acknowledge, number)
+
+    def sweep(self) -> None:
+        """Acknowledge what is overdue."""
+        before = time.monotonic() - self._seconds
+        overdue = itertools.takewhile(lambda held: held[1][0] <= before, list(self._held.items()))
+        for number, _ in overdue:
+            self._acknowledge(number, logger, ())
+
+    def _acknowledge(self, number: int, *how: object) -> None:
+        _, ack = self._held.pop(number, (0.0, None))
+        if ack is not None:
+            ack(*how)
 
 
 class Publisher:
@@ -196,17 +252,22 @@ class Publisher:
         return app.amqp.Producer(self._connection, auto_declare=False)
 
     def _publish_one(self, producer: Any, trigger_id: str) -> None:
-        app, vtrr = self._vtrr.app, self._vtrr
+        app, vtrr, queue = self._vtrr.app, self._vtrr, self._queue()
         message = app.amqp.create_task_message(
             trigger_id, vtrr.trigger_name, expires=EXPIRES_FACTOR * vtrr.budget.timeout_ms / 1000,
             ignore_result=True,
         )  # fmt: skip
-        queues = app.amqp.queues
-        queue = queues[vtrr.celery_queue] if vtrr.celery_queue in queues else Queue(
-            vtrr.celery_queue, routing_key=vtrr.celery_queue)  # fmt: skip
         app.amqp.send_task_message(
             producer, vtrr.trigger_name, message, queue=queue, declare=[queue], retry=False
         )
+
+    def _queue(self) -> Any:
+        """The queue as the app knows it, or else with the arguments a worker declares it with."""
+        amqp, name = self._vtrr.app.amqp, self._vtrr.celery_queue
+        if name in amqp.queues:
+            return amqp.queues[name]
+        arguments = amqp.Queues([amqp.queues.new_missing(name)])[name].queue_arguments
+        return Queue(name, routing_key=name, queue_arguments=arguments)
 
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
