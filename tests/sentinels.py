@@ -9,14 +9,14 @@ from typing import Self
 import redis
 from redis.sentinel import Sentinel
 
-from tests.servers import Server, find_binary, free_port
+from tests.servers import Kind, Server, find_binary, free_port
 from tests.waiting import eventually
 
 MASTER = "mymaster"
 DOWN_AFTER_MS = 500
 
 SETTINGS = f"""
-sentinel monitor {MASTER} {{host}} {{port}} 2
+sentinel monitor {MASTER} {{host}} {{port}} {{quorum}}
 sentinel down-after-milliseconds {MASTER} {DOWN_AFTER_MS}
 sentinel failover-timeout {MASTER} 3000
 sentinel parallel-syncs {MASTER} 1
@@ -28,17 +28,25 @@ class SentinelServer(Server):
 
     Args:
         primary: What it watches.
+        kind: "valkey" or "redis".
+        port: Port it watches it at; that of the server itself by default.
+        quorum: How many sentinels must agree.
+        settings: More lines of its file.
     """
 
-    def __init__(self, primary: Server) -> None:
-        super().__init__("valkey")
-        self._primary = primary
+    def __init__(
+        self, primary: Server, kind: Kind = "valkey", *, port: int = 0, quorum: int = 2,
+        settings: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(kind)
+        self._settings = (
+            SETTINGS.format(host=primary.host, port=port or primary.port, quorum=quorum) + settings
+        )
 
     def start(self) -> None:
         """Write its file, which it changes itself, then start it."""
         self.port = self.port or free_port()
-        text = SETTINGS.format(host=self._primary.host, port=self._primary.port)
-        (self.folder / "sentinel.conf").write_text(text)
+        (self.folder / "sentinel.conf").write_text(self._settings)
         super().start()
 
     def command(self, binary: str) -> list[str]:
