@@ -35,6 +35,9 @@ _KINDS: dict[type, type] = {
 """Class of a blocking connection -> that of an asyncio one, the most special first."""
 
 _POINTLESS = {"socket_type", "socket_read_size", "retry", "connection_pool", "event_dispatcher"}
+_BLOCKING = {"redis_connect_func"}
+"""Settings that asyncio has, too, with another meaning: a function that is awaited."""
+
 _POINTLESS_PREFIXES = ("maint_", "orig_", "oss_", "cache")
 
 
@@ -89,7 +92,7 @@ def _settings(pool: BlockingPool, kind: type, socket_timeout: float) -> dict[str
     for name, value in pool.connection_kwargs.items():
         if name in _POINTLESS or name.startswith(_POINTLESS_PREFIXES):
             continue
-        if name in taken:
+        if name in taken and name not in _BLOCKING:
             settings[name] = value
         elif value:
             raise ArgumentError(f"redis_client ({name})", value, "left out: asyncio has no such")

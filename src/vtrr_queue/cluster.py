@@ -8,13 +8,13 @@ of two lookups at once either is right.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import redis
-from redis.exceptions import AskError, MovedError, SlotNotCoveredError
+from redis.exceptions import AskError, MovedError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from vtrr_queue.pool import Place, private_pool
+from vtrr_queue.pool import Place, is_valkey, private_pool
 
 if TYPE_CHECKING:
     from redis.cluster import ClusterNode
@@ -38,23 +38,23 @@ class Range(NamedTuple):
 
 def is_cluster(client: object) -> bool:
     """Whether a client is one of a cluster, where the keys of a queue need a hash tag."""
-    return isinstance(client, redis.RedisCluster)
+    return isinstance(client, redis.RedisCluster) or is_valkey(client, "ValkeyCluster")
 
 
 def place_of(client: object, keys: QueueKeys, socket_timeout: float) -> Place:
     """Where a user's client finds the keys of a queue.
 
     Args:
-        client: The user's ``redis.Redis`` or ``redis.RedisCluster``.
+        client: The user's ``redis.Redis`` or ``redis.RedisCluster``, or those of valkey-py.
         keys: The queue's keys.
         socket_timeout: Bound on connecting and on one reply, s.
 
     Raises:
-        ArgumentTypeError: It is neither.
+        ArgumentTypeError: It is none of these.
         ArgumentError: It is bound to one connection, which cannot be shared.
     """
-    if isinstance(client, redis.RedisCluster):
-        return SlotPlace(client, keys, socket_timeout)
+    if is_cluster(client):
+        return SlotPlace(cast("redis.RedisCluster", client), keys, socket_timeout)
     return Place(private_pool(client, socket_timeout))
 
 
@@ -71,14 +71,13 @@ class SlotPlace(Place):
         manager: Any = client.nodes_manager
         self.slot = int(client.keyslot(keys["schema"]))
         nodes = list(manager.nodes_cache.values())
-        try:
-            node = manager.get_node_from_slot(self.slot)
-        except SlotNotCoveredError:
-            node, self.is_lost = nodes[0], True
+        owners = manager.slots_cache.get(self.slot)  # the primary first
+        self.is_lost = not owners
+        get: Any = getattr(client, "get_valkey_connection", None) or client.get_redis_connection
         self._remap = manager.remap_host_port
         self._start = {_address(each) for each in getattr(client, "startup_nodes", ())}
         self._nodes = [_address(each) for each in nodes]
-        pool = private_pool(client.get_redis_connection(node), socket_timeout)
+        pool = private_pool(get((owners or nodes)[0]), socket_timeout)
         # The client's own function asks for READONLY and calls the user's.
         pool.connection_kwargs["redis_connect_func"] = getattr(client, "user_on_connect_func", None)
         super().__init__(pool)

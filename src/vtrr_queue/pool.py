@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any, cast
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from redis.sentinel import (
+    Sentinel,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
 
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 
@@ -19,6 +26,15 @@ _DROPPED = {
     "event_dispatcher",
 }  # fmt: skip
 _DROPPED_PREFIXES = ("maint_", "orig_", "oss_", "cache")
+
+_KINDS: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        redis.Connection, redis.SSLConnection, redis.UnixDomainSocketConnection,
+        SentinelManagedConnection, SentinelManagedSSLConnection,
+    )
+}  # fmt: skip
+_VALKEYS_OWN = {"lib_name", "lib_version", "client_cache", "valkey_connect_func"}
 
 
 class Place:
@@ -59,25 +75,25 @@ def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
     """Clone a client's connection settings into a pool of our own.
 
     Args:
-        client: The user's ``redis.Redis``.
+        client: The user's ``redis.Redis``, or a ``valkey.Valkey`` of valkey-py.
         socket_timeout: Bound on connecting and on one reply, s.
 
     Raises:
-        ArgumentTypeError: It is no ``redis.Redis``.
+        ArgumentTypeError: It is neither.
         ArgumentError: It is bound to one connection, which cannot be shared.
 
     Source:
         redis-py 8 may hand a reply to the wrong caller after an interrupted read and repeats
         commands by itself; both are off here (RESP2, no retries).
     """
-    if not isinstance(client, redis.Redis):
+    if not isinstance(client, redis.Redis) and not is_valkey(client, "Valkey"):
         raise ArgumentTypeError("redis_client", client, "a redis.Redis or a redis.RedisCluster")
     if getattr(client, "connection", None) is not None:
         raise ArgumentError(
             "redis_client", client, "made without single_connection_client=True (it is not safe "
             "between threads and processes)",
         )  # fmt: skip
-    pool = client.connection_pool
+    pool = _as_redis_pool(cast("redis.Redis", client).connection_pool)
     settings = {
         key: value
         for key, value in pool.connection_kwargs.items()
@@ -94,8 +110,42 @@ def private_pool(client: object, socket_timeout: float) -> ConnectionPool:
     settings.pop("connection_pool", None)
     service, manager = getattr(pool, "service_name", None), getattr(pool, "sentinel_manager", None)
     if service and manager:
-        from redis.sentinel import SentinelConnectionPool  # noqa: PLC0415
-
         kind = {"connection_class": pool.connection_class}  # with TLS it is another one
         return SentinelConnectionPool(service, manager, **kind, **settings)
     return redis.ConnectionPool(connection_class=pool.connection_class, **settings)
+
+
+def is_valkey(client: object, kind: str) -> bool:
+    """Whether a client is of valkey-py, which is looked for and never imported.
+
+    Args:
+        client: The user's client.
+        kind: "Valkey" or "ValkeyCluster".
+    """
+    package = sys.modules.get("valkey")
+    return package is not None and isinstance(client, getattr(package, kind, ()))
+
+
+def _as_redis_pool(given: ConnectionPool) -> ConnectionPool:
+    """A pool of valkey-py, a fork of redis-py, as one of redis-py with the same settings."""
+    pool: Any = given
+    kind = pool.connection_class
+    if not type(pool).__module__.startswith("valkey"):
+        return given
+    if not kind.__module__.startswith("valkey") or kind.__name__ not in _KINDS:
+        raise ArgumentError("redis_client", kind, "made with valkey-py's own connection classes")
+    settings = {
+        name: value for name, value in pool.connection_kwargs.items()
+        if name not in _VALKEYS_OWN and not name.startswith("cache")
+    }  # fmt: skip
+    settings["redis_connect_func"] = pool.connection_kwargs.get("valkey_connect_func")
+    service, manager = getattr(pool, "service_name", None), getattr(pool, "sentinel_manager", None)
+    if not (service and manager):
+        return redis.ConnectionPool(connection_class=_KINDS[kind.__name__], **settings)
+    settings.pop("connection_pool", None)
+    watch: Any = Sentinel([], manager.min_other_sentinels)
+    asked = [_as_redis_pool(each.connection_pool) for each in manager.sentinels]
+    watch.sentinels = [redis.Redis(connection_pool=each) for each in asked]
+    return SentinelConnectionPool(
+        service, watch, connection_class=_KINDS[kind.__name__], is_master=pool.is_master, **settings
+    )
