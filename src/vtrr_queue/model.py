@@ -26,6 +26,9 @@ FIRST_CHARGE_MS = 100.0
 ESTIMATE_STEP = 0.2
 """How far one run moves the mean run time towards its own."""
 
+SLOT_MS, SLOTS = 60_000, 5
+"""What partitions were charged is kept by the minute, for the last five and the one under way."""
+
 LONGEST_SECONDS = 1e8
 """Longest time a setting may say, s: three years."""
 
@@ -73,6 +76,8 @@ class Lease:
         expires_at_ms: Expiry, server clock, ms since the epoch.
         weight: Weight of the item.
         body: Opaque bytes as enqueued.
+        since_ms: When it could be served first, or again after a retry or a requeue, server clock;
+            None when not known.
     """
 
     item_id: str
@@ -83,6 +88,7 @@ class Lease:
     expires_at_ms: int
     weight: float
     body: bytes = field(repr=False)
+    since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

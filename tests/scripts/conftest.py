@@ -17,6 +17,7 @@ DEFAULTS = {
     "valid_until": 0, "lease_ms": LEASE_MS, "holder": "h", "position": "back", "trigger_id": "",
     "timed_out": 0, "delay_ms": 0, "retry_count": 1, "body": "again", "note": "because",
     "most": 100, "pulled": 0, "bounds": "0 1000 1000000", "why": "gone", "only": "",
+    "keep_ms": 60_000, "totals": 1,
 }  # fmt: skip
 
 
@@ -55,7 +56,7 @@ class Scripts:
     def take(self, *tokens, **arguments):
         """Lease under these tokens; the ids in order."""
         reply = self.call("lease", tokens[0], *tokens, **arguments)
-        return [item_id.decode() for item_id in reply[6::4]]
+        return [item_id.decode() for item_id in reply[7::2]]
 
     def twice(self, name, echo, *rest, **arguments):
         """Run a script and run it again as after a lost reply: nothing may differ."""
