@@ -307,6 +307,21 @@ class VTRRTask(AsyncTask):
         """As Celery's ``Task.signature``."""
         return self.celery_task.signature(*args, **kwargs)
 
+    def map(self, calls: Any) -> Any:
+        """As Celery's: a signature that calls the function for each, in one plain task.
+
+        That task goes to the app's default queue and takes no turns; see :meth:`queue` for that.
+        """
+        return self.celery_task.map(calls)
+
+    def starmap(self, calls: Any) -> Any:
+        """As Celery's, for argument lists; see :meth:`map`."""
+        return self.celery_task.starmap(calls)
+
+    def chunks(self, calls: Any, size: int) -> Any:
+        """As Celery's: a signature of so many plain tasks that :meth:`starmap` a part each."""
+        return self.celery_task.chunks(calls, size)
+
     def AsyncResult(self, item_id: str) -> AsyncResult:  # noqa: N802 - Celery's own name
         """The result handle of an item."""
         return self.celery_task.AsyncResult(item_id)
