@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kombu.exceptions import ContentDisallowed, DecodeError, EncodeError, SerializerNotInstalled
-from kombu.serialization import dumps, loads
+from kombu.serialization import dumps, loads, registry
 
 from vtrr_queue.errors import PayloadError, UndecodablePayload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 BODY_MAX = 64 * 1024 * 1024
 """Largest body, bytes; a call beyond it belongs in an object store."""
@@ -92,6 +92,28 @@ def encode(
     """
     message = [args, kwargs, {"callbacks": None, "errbacks": None, "chain": None, "chord": None,
                               **(embed or {})}]  # fmt: skip
+    return _encode(task_name, message, serializer, headers, argument)
+
+
+def encode_as(payload: Payload, message: Sequence[Any], headers: Mapping[str, Any]) -> bytes:
+    """Serialise a changed call as it was before.
+
+    Args:
+        payload: The call as it was stored.
+        message: Its ``[args, kwargs, embed]`` now.
+        headers: Message headers that differ from the default.
+
+    Raises:
+        PayloadError: As :func:`encode`.
+    """
+    serializer = registry.type_to_name[payload.content_type]
+    return _encode(payload.task_name, list(message), serializer, headers, "headers")
+
+
+def _encode(
+    task_name: str, message: list[Any], serializer: str, headers: Mapping[str, Any] | None,
+    argument: str,
+) -> bytes:  # fmt: skip
     try:
         content_type, encoding, body = dumps(message, serializer=serializer)
         raw = body if isinstance(body, bytes) else body.encode("utf-8")

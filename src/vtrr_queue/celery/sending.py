@@ -32,7 +32,7 @@ OURS = ("partition_key", "weight", "priority", "durability", "durability_timeout
 
 _STORED_HEADERS = (
     "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
-    "replaced_task_nesting", "stamped_headers", "stamps",
+    "replaced_task_nesting", "stamped_headers", "stamps", "argsrepr", "kwargsrepr",
 )  # fmt: skip
 
 
@@ -121,11 +121,16 @@ def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -
     limits = [_limit(name, options, hold) for name in ("time_limit", "soft_time_limit")]
     if any(limits):
         given["timelimit"] = limits
+    return given if "root_id" in given else family_headers() | given
+
+
+def family_headers() -> dict[str, Any]:
+    """Who makes a call: ids of the run that goes on here, none outside of one."""
     parent = get_current_worker_task()
-    if parent is not None and "root_id" not in given:
-        given["root_id"] = parent.request.root_id or parent.request.id
-        given.setdefault("parent_id", parent.request.id)
-    return given
+    if parent is None:
+        return {}
+    request = parent.request
+    return {"root_id": request.root_id or request.id, "parent_id": request.id}
 
 
 def _limit(name: str, options: dict[str, Any], hold: HoldRules) -> float | None:

@@ -7,11 +7,14 @@ item. A retry moves the item under its token; it never makes a second one.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import celery
 from celery.app.task import Context
 from celery.utils.log import get_logger
 
+from vtrr_queue.celery.announcing import announce, tell
 from vtrr_queue.celery.asynchronous import AsyncTask
 from vtrr_queue.celery.context import ItemContext
 from vtrr_queue.celery.entries import (
@@ -21,9 +24,11 @@ from vtrr_queue.celery.entries import (
     check_text,
     check_weight,
 )
+from vtrr_queue.celery.passing import pass_through, passed, stands_in_between
 from vtrr_queue.celery.sending import (
     OURS,
     PartitionRule,
+    family_headers,
     read_arguments,
     read_delay_seconds,
     read_embed,
@@ -132,6 +137,68 @@ class FairTask:
             result: AsyncResult = super().apply_async(  # type: ignore[misc]
                 args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
             return result
+        outer: Any = super().apply_async  # type: ignore[misc]
+        given = (args, kwargs, task_id, producer, link, link_error, shadow)
+        if stands_in_between(outer):
+            handle: AsyncResult = pass_through(task, outer, self._accept, *given, **options)
+            return handle
+        return self._accept(*given, **options)
+
+    def read_call(self, args: Any = None, kwargs: Any = None, **options: Any) -> NewCall:
+        """What :meth:`apply_async` would store, checked and serialised."""
+        read: list[NewCall] = []
+        task: Any = self
+
+        def keep(
+            args: Any, kwargs: Any, task_id: str | None = None, producer: Any = None,
+            link: Any = None, link_error: Any = None, shadow: str | None = None, **options: Any,
+        ) -> AsyncResult:  # fmt: skip
+            shadow = shadow or task.shadow_name(args, kwargs, options)
+            headers = read_headers(shadow, options, self.vtrr_queue.holding)
+            embed = read_embed(link, link_error, options)
+            read.append(self._call(task_id, args, kwargs, embed, headers, options))
+            return task.AsyncResult(read[-1].item.item_id)
+
+        outer: Any = super().apply_async  # type: ignore[misc]
+        if stands_in_between(outer):
+            pass_through(task, outer, keep, args, kwargs, **options)
+        else:
+            keep(args, kwargs, **options)
+        return read[-1]
+
+    def added_headers(self) -> dict[str, Any]:
+        """Headers of items made now: of the run that makes them, and of tracing libraries."""
+        added, task = family_headers(), cast("Any", self)
+        outer = celery.Task.apply_async
+
+        def keep(args: Any, kwargs: Any, task_id: Any, **options: Any) -> Any:
+            added.update(options.get("headers") or {})
+            return task.AsyncResult(task_id)
+
+        if stands_in_between(outer):
+            pass_through(task, MethodType(outer, task), keep, (), {}, task_id=str(uuid.uuid4()))
+        return added
+
+    @property
+    def typing(self) -> bool:
+        """Whether Celery checks the arguments of a call: not as it hands one to us."""
+        task: Any = self
+        wanted = super().typing  # type: ignore[misc]
+        checked: bool = task.app.strict_typing if wanted is None else wanted
+        return checked and passed(self) is None
+
+    def _get_app(self) -> Any:
+        return passed(self) or super()._get_app()  # type: ignore[misc]
+
+    def _get_exec_options(self) -> Any:
+        return {} if passed(self) else super()._get_exec_options()  # type: ignore[misc]
+
+    def _accept(
+        self, args: Any, kwargs: Any, task_id: str | None = None, producer: Any = None,
+        link: Any = None, link_error: Any = None, shadow: str | None = None, **options: Any,
+    ) -> AsyncResult:  # fmt: skip
+        task: Any = self
+        shadow = shadow or task.shadow_name(args, kwargs, options)
         embed = read_embed(link, link_error, options)
         headers = read_headers(shadow, options, self.vtrr_queue.holding)
         request = task.request
@@ -142,17 +209,8 @@ class FairTask:
             new = self._call(task_id, args, kwargs, embed, headers, options)
             self.vtrr_queue.store(new.partition, [new.item], durability=new.durability)
             task_id = new.item.item_id
-        return task.AsyncResult(task_id)
-
-    def read_call(
-        self, args: Any = None, kwargs: Any = None, task_id: str | None = None,
-        producer: Any = None, link: Any = None, link_error: Any = None, shadow: str | None = None,
-        **options: Any,
-    ) -> NewCall:  # fmt: skip
-        """What :meth:`apply_async` would store, checked and serialised."""
-        headers = read_headers(shadow, options, self.vtrr_queue.holding)
-        embed = read_embed(link, link_error, options)
-        return self._call(task_id, args, kwargs, embed, headers, options)
+        result: AsyncResult = task.AsyncResult(task_id)
+        return result
 
     def _call(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
               headers: dict[str, Any], options: dict[str, Any]) -> NewCall:  # fmt: skip
@@ -179,12 +237,15 @@ class FairTask:
             task.name, *read_arguments(args, kwargs), embed=embed, headers=headers,
             serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
         )  # fmt: skip
+        delay_seconds = max(RETRY_DELAY_MIN_SECONDS, read_delay_seconds(options))
+        retries = int(options["retries"])
+        item = NewItem(request.id, body, delay_ms=round(delay_seconds * 1000))
+        (item,), stored = announce(self.vtrr_queue, [item], retries)
         try:
             moved = self.vtrr_queue.engine.retry(
-                request.id, token,
-                delay_seconds=max(RETRY_DELAY_MIN_SECONDS, read_delay_seconds(options)),
-                retries=int(options["retries"]), body=body,
-            )  # fmt: skip
+                request.id, token, delay_seconds=delay_seconds, retries=retries, body=item.body
+            )
+            tell(stored)
         except VTRRError:
             raise
         except Exception as exc:
