@@ -138,11 +138,13 @@ class FairTask:
                 args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
             return result
         outer: Any = super().apply_async  # type: ignore[misc]
-        given = (args, kwargs, task_id, producer, link, link_error, shadow)
+        given = {"task_id": task_id, "producer": producer, "link": link, "link_error": link_error,
+                 "shadow": shadow}  # fmt: skip
+        options |= {option: value for option, value in given.items() if value is not None}
         if stands_in_between(outer):
-            handle: AsyncResult = pass_through(task, outer, self._accept, *given, **options)
-            return handle
-        return self._accept(*given, **options)
+            result = pass_through(task, outer, self._accept, args, kwargs, **options)
+            return cast("AsyncResult", result)
+        return self._accept(args, kwargs, **options)
 
     def read_call(self, args: Any = None, kwargs: Any = None, **options: Any) -> NewCall:
         """What :meth:`apply_async` would store, checked and serialised."""
