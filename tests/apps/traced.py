@@ -47,8 +47,10 @@ def work(self, gate=None, *, retry=False):
     before = current()
     if gate:
         traces.wait_at(gate)
-    seen = {"item": self.request.id, "before": before, "after": current(),
-            "retries": self.request.retries, "tenant": getattr(self.request, "tenant", None)}  # fmt: skip
+    seen = {
+        "item": self.request.id, "before": before, "after": current(),
+        "retries": self.request.retries, "tenant": getattr(self.request, "tenant", None),
+    }  # fmt: skip
     traces.client.rpush("seen", json.dumps(seen))
     if retry and not self.request.retries:
         raise self.retry()

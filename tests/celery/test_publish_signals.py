@@ -58,9 +58,7 @@ def make_each(vtrr):
 
 
 def test_both_signals_tell_what_celery_tells(vtrr, connect):
-    """Sender, headers of protocol 2, body and route, once for each item; the second one after it
-    was stored.
-    """
+    """Sender, headers, body and route, once for each item; the second when it was stored."""
     told = []
 
     def before(sender, body, headers, **more):

@@ -46,8 +46,9 @@ def seen(stage, count):
 
 
 def test_the_callers_trace_goes_on_in_the_run(stage):
-    """Whichever way an item was made: its run's parent is the span that published it, whose own
-    parent is the caller's; runs that go on at the same time each see their own.
+    """The parent of a run is the span that published it, and that one's parent the caller's.
+
+    Whichever way the item was made; runs that go on at the same time each see their own.
     """
     produced = produce(stage, gate="open")
     stage.wait_runs(5)
