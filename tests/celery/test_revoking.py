@@ -88,6 +88,8 @@ def test_a_command_from_elsewhere_is_heard(stage, app):
     ids = app.double.queue("u", [{"args": [number]} for number in range(1200)])
     app.app.control.broadcast("revoke", {"task_id": ids[:-1], "terminate": False})
     eventually(lambda: waiting(stage) == 1, what="the end of what was revoked")
+    some = {ids[0], ids[1198]}
+    eventually(lambda: {app.app.AsyncResult(one).state for one in some} == {states.REVOKED})
     assert_revoked(app, ids[0], ids[1198])
     app.app.control.broadcast("terminate", {"task_id": ids[-1], "signal": "TERM"})
     eventually(lambda: waiting(stage) == 0, what="the end of the last one")
