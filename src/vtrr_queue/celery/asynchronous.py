@@ -156,10 +156,7 @@ class AsyncTask:
                 )
             )
         check_where(partition_key, on_duplicate)
-        task = self.celery_task
-        read = partial(
-            read_entries, tasks, self.name, task.serializer, task.added_headers() if tasks else None
-        )
+        read = partial(read_entries, tasks, self.name, *self.celery_task.encoding())
         is_long = isinstance(tasks, list | tuple) and len(tasks) > ENTRIES_IN_THE_LOOP
         items = await asyncio.to_thread(read) if is_long else read()
         if items:

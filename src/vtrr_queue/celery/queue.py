@@ -190,8 +190,7 @@ class VTRRQueue(Controls, AsyncProducing):
         """Check, serialise and store entries; see :meth:`VTRRTask.queue`."""
         check_where(partition_key, on_duplicate)
         celery_task = task.celery_task
-        added = celery_task.added_headers()
-        items = entries.read_entries(tasks, task.name, celery_task.serializer, added)
+        items = entries.read_entries(tasks, task.name, *celery_task.encoding())
         if self.app.conf.task_always_eager:
             for item, entry in zip(items, tasks, strict=True):
                 celery_task.apply(entry.get("args"), entry.get("kwargs"), task_id=item.item_id)

@@ -28,11 +28,13 @@ from vtrr_queue.celery.passing import pass_through, passed, stands_in_between
 from vtrr_queue.celery.sending import (
     OURS,
     PartitionRule,
+    encoding_options,
     family_headers,
     read_arguments,
     read_delay_seconds,
     read_embed,
     read_headers,
+    reply_headers,
 )
 from vtrr_queue.errors import VTRRError
 from vtrr_queue.model import Durability, DurabilityLevel, NewItem, OnDuplicate
@@ -156,7 +158,7 @@ class FairTask:
             link: Any = None, link_error: Any = None, shadow: str | None = None, **options: Any,
         ) -> AsyncResult:  # fmt: skip
             shadow = shadow or task.shadow_name(args, kwargs, options)
-            headers = read_headers(shadow, options, self.vtrr_queue.holding)
+            headers = reply_headers(task) | read_headers(shadow, options, self.vtrr_queue.holding)
             embed = read_embed(link, link_error, options)
             read.append(self._call(task_id, args, kwargs, embed, headers, options))
             return task.AsyncResult(read[-1].item.item_id)
@@ -170,7 +172,8 @@ class FairTask:
 
     def added_headers(self) -> dict[str, Any]:
         """Headers of items made now: of the run that makes them, and of tracing libraries."""
-        added, task = family_headers(), cast("Any", self)
+        task: Any = self
+        added = family_headers() | reply_headers(task)
         outer = celery.Task.apply_async
 
         def keep(args: Any, kwargs: Any, task_id: Any, **options: Any) -> Any:
@@ -180,6 +183,12 @@ class FairTask:
         if stands_in_between(outer):
             pass_through(task, MethodType(outer, task), keep, (), {}, task_id=str(uuid.uuid4()))
         return added
+
+    def encoding(self) -> tuple[str, dict[str, Any], str | None]:
+        """Serialiser, headers and compression of what :meth:`VTRRTask.queue` is given now."""
+        task: Any = self
+        chosen = encoding_options(task, {})
+        return chosen["serializer"], self.added_headers(), chosen["compression"]
 
     @property
     def typing(self) -> bool:
@@ -202,7 +211,7 @@ class FairTask:
         task: Any = self
         shadow = shadow or task.shadow_name(args, kwargs, options)
         embed = read_embed(link, link_error, options)
-        headers = read_headers(shadow, options, self.vtrr_queue.holding)
+        headers = reply_headers(task) | read_headers(shadow, options, self.vtrr_queue.holding)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
@@ -224,7 +233,7 @@ class FairTask:
         item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
         body = encode(
             task.name, *call, embed=embed, headers=headers,
-            serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
+            argument="args or kwargs", **encoding_options(task, options),
         )  # fmt: skip
         delay_ms = round(read_delay_seconds(options) * 1000)
         durability = check_durability(
@@ -237,7 +246,7 @@ class FairTask:
         task: Any = self
         body = encode(
             task.name, *read_arguments(args, kwargs), embed=embed, headers=headers,
-            serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
+            argument="args or kwargs", **encoding_options(task, options),
         )  # fmt: skip
         delay_seconds = max(RETRY_DELAY_MIN_SECONDS, read_delay_seconds(options))
         retries = int(options["retries"])
