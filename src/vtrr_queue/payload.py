@@ -9,19 +9,22 @@ inside, because Lua's cjson turns an empty list into ``{}`` and loses digits of 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from kombu.compression import compress, decompress
 from kombu.exceptions import ContentDisallowed, DecodeError, EncodeError, SerializerNotInstalled
-from kombu.serialization import dumps, loads
+from kombu.serialization import dumps, loads, registry
 
 from vtrr_queue.errors import PayloadError, UndecodablePayload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 BODY_MAX = 64 * 1024 * 1024
 """Largest body, bytes; a call beyond it belongs in an object store."""
+
+_UNFIT = (EncodeError, DecodeError, SerializerNotInstalled, KeyError, TypeError, ValueError)
 
 _JSON = ("application/json", "utf-8")
 
@@ -34,8 +37,9 @@ class Payload:
         task_name: Celery task the call is for.
         content_type: As kombu names it, ``application/json``.
         content_encoding: ``utf-8``, ``binary``.
-        headers: Celery message headers that differ from the default.
-        body: Serialised ``[args, kwargs, embed]``.
+        headers: Celery message headers that differ from the default; ``compression`` among them
+            when the stored body is compressed.
+        body: Serialised ``[args, kwargs, embed]``, not compressed.
     """
 
     task_name: str
@@ -74,6 +78,7 @@ def encode(
     embed: Mapping[str, Any] | None = None,
     headers: Mapping[str, Any] | None = None,
     argument: str = "payload",
+    compression: str | None = None,
 ) -> bytes:
     """Serialise a call.
 
@@ -85,13 +90,37 @@ def encode(
         embed: Callbacks, errbacks, chain and chord as a protocol 2 message embeds them.
         headers: Message headers that differ from the default; JSON values.
         argument: How an error names the call.
+        compression: kombu's name of a compression of the message body; None for none.
 
     Raises:
-        PayloadError: It cannot be serialised, is larger than :data:`BODY_MAX`, or would not
-            survive being read (a dict with kombu's type marker keys).
+        PayloadError: It cannot be serialised or compressed, is larger than :data:`BODY_MAX`, or
+            would not survive being read (a dict with kombu's type marker keys).
     """
     message = [args, kwargs, {"callbacks": None, "errbacks": None, "chain": None, "chord": None,
                               **(embed or {})}]  # fmt: skip
+    return _encode(task_name, message, serializer, headers or {}, argument, compression)
+
+
+def encode_as(payload: Payload, message: Sequence[Any], headers: Mapping[str, Any]) -> bytes:
+    """Serialise a changed call as it was before.
+
+    Args:
+        payload: The call as it was stored.
+        message: Its ``[args, kwargs, embed]`` now.
+        headers: Message headers that differ from the default.
+
+    Raises:
+        PayloadError: As :func:`encode`.
+    """
+    serializer = registry.type_to_name[payload.content_type]
+    compression = payload.headers.get("compression")
+    return _encode(payload.task_name, list(message), serializer, headers, "headers", compression)
+
+
+def _encode(
+    task_name: str, message: list[Any], serializer: str, headers: Mapping[str, Any],
+    argument: str, compression: str | None,
+) -> bytes:  # fmt: skip
     try:
         content_type, encoding, body = dumps(message, serializer=serializer)
         raw = body if isinstance(body, bytes) else body.encode("utf-8")
@@ -99,14 +128,18 @@ def encode(
             if content_type == _JSON[0]:
                 _refuse_markers(message)
             loads(raw, content_type, encoding, [content_type])
+        size = len(raw)
+        if compression:
+            raw, name = compress(raw, compression)
+            headers = {**headers, "compression": name}
         head = json.dumps(headers, separators=(",", ":")) if headers else ""
     except RecursionError as exc:
         raise PayloadError(argument, "it is nested too deeply or contains itself") from exc
-    except (EncodeError, DecodeError, SerializerNotInstalled, TypeError, ValueError) as exc:
+    except _UNFIT as exc:
         _let_limits_through(exc)
         raise PayloadError(argument, exc) from exc
-    if len(raw) > BODY_MAX:
-        raise PayloadError(argument, f"{len(raw)} bytes are more than {BODY_MAX}")
+    if size > BODY_MAX:
+        raise PayloadError(argument, f"{size} bytes are more than {BODY_MAX}")
     content = "j" if (content_type, encoding) == _JSON else f"{content_type};{encoding}"
     return f"{task_name}\n{content}\n{head}\n".encode() + raw
 
@@ -129,7 +162,15 @@ def decode(stored: bytes) -> Payload:
         raise UndecodablePayload(exc) from exc
     if not isinstance(headers, dict):
         raise UndecodablePayload("the headers are no mapping")
-    return payload
+    return replace(payload, body=_plain(payload)) if "compression" in headers else payload
+
+
+def _plain(payload: Payload) -> bytes:
+    try:
+        plain: bytes = decompress(payload.body, payload.headers["compression"])
+    except Exception as exc:  # every compression has errors of its own
+        raise UndecodablePayload(exc) from exc
+    return plain
 
 
 def _let_limits_through(error: Exception) -> None:

@@ -14,7 +14,7 @@ from vtrr_queue import ArgumentError, ArgumentTypeError, VTRRTask
 from vtrr_queue.celery.options import TASK_OPTIONS
 from vtrr_queue.payload import decode
 
-NO_OPTIONS = ["name", "queue", "rate_limit", "compression", "expires", "lease_seconds", "Base"]
+NO_OPTIONS = ["name", "queue", "rate_limit", "expires", "lease_seconds", "Base"]
 OPTIONS = {
     "base": Task,
     "max_retries": 7,

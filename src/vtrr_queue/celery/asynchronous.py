@@ -10,6 +10,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from vtrr_queue.celery.announcing import announce, tell
 from vtrr_queue.celery.entries import (
     PARTITION_MAX,
     check_choice,
@@ -87,12 +88,15 @@ class AsyncProducing:
     ) -> Enqueued:  # fmt: skip
         """As ``store``; goes on to the last trigger when its caller is cancelled."""
         client = self.engine.async_clients.here()
+        queue: Any = self
+        announced, after = announce(queue, items)
 
         async def store() -> tuple[Enqueued, NotDurable | None]:
             stored = await client.carry_out(
-                self._storing(partition, items, on_duplicate, durability)
+                self._storing(partition, announced, on_duplicate, durability)
             )
             await self._publisher.asend(stored[0].wake.triggers, PUBLISH_WAIT_SECONDS)
+            tell(after)
             return stored
 
         enqueued, late = await client.finish(store())
@@ -152,7 +156,7 @@ class AsyncTask:
                 )
             )
         check_where(partition_key, on_duplicate)
-        read = partial(read_entries, tasks, self.name, self.celery_task.serializer)
+        read = partial(read_entries, tasks, self.name, *self.celery_task.encoding())
         is_long = isinstance(tasks, list | tuple) and len(tasks) > ENTRIES_IN_THE_LOOP
         items = await asyncio.to_thread(read) if is_long else read()
         if items:

@@ -165,13 +165,21 @@ def check_kwargs(argument: str, value: object) -> dict[str, Any]:
     return value
 
 
-def read_entries(tasks: object, task_name: str, serializer: str) -> list[NewItem]:
+def read_entries(
+    tasks: object,
+    task_name: str,
+    serializer: str,
+    headers: Mapping[str, Any] | None = None,
+    compression: str | None = None,
+) -> list[NewItem]:
     """Check and serialise every entry of a ``task.queue`` call.
 
     Args:
         tasks: The caller's list of dicts.
         task_name: Celery task the items are for.
         serializer: kombu serialiser name.
+        headers: Message headers of all of them.
+        compression: kombu's name of a compression, None for none.
 
     Returns:
         One item an entry, in order.
@@ -184,11 +192,19 @@ def read_entries(tasks: object, task_name: str, serializer: str) -> list[NewItem
     if not isinstance(tasks, list | tuple):
         raise ArgumentTypeError("tasks", tasks, "a list of dicts")
     return [
-        _read_entry(f"tasks[{at}]", entry, task_name, serializer) for at, entry in enumerate(tasks)
+        _read_entry(f"tasks[{at}]", entry, task_name, serializer, headers, compression)
+        for at, entry in enumerate(tasks)
     ]
 
 
-def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> NewItem:
+def _read_entry(
+    name: str,
+    entry: object,
+    task_name: str,
+    serializer: str,
+    headers: Mapping[str, Any] | None,
+    compression: str | None,
+) -> NewItem:
     if not isinstance(entry, Mapping):
         raise ArgumentTypeError(name, entry, "a dict")
     for key in entry:
@@ -204,7 +220,15 @@ def _read_entry(name: str, entry: object, task_name: str, serializer: str) -> Ne
     if "id" in entry:
         item_id = check_text(f"{name}['id']", entry["id"], ID_MAX)
     try:
-        body = encode(task_name, args, kwargs, serializer=serializer, argument=name)
+        body = encode(
+            task_name,
+            args,
+            kwargs,
+            serializer=serializer,
+            headers=headers,
+            argument=name,
+            compression=compression,
+        )
     except PayloadError as exc:
         part = _culprit(task_name, args, serializer)
         raise PayloadError(f"{name}[{part!r}]", exc.cause) from exc

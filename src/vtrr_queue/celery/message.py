@@ -64,6 +64,33 @@ def read_message(lease: Lease, feed: Receiver, accept: Iterable[str]) -> ItemMes
     return ItemMessage(lease, payload, accept, feed)
 
 
+def default_headers(
+    task_name: str, item_id: str, args: Any, kwargs: Any, retries: int = 0
+) -> dict[str, Any]:
+    """Headers of a Celery message of protocol 2, as an item has them that says nothing else."""
+    return {
+        "lang": "py",
+        "task": task_name,
+        "id": item_id,
+        "shadow": None,
+        "eta": None,
+        "expires": None,
+        "group": None,
+        "group_index": None,
+        "retries": retries,
+        "timelimit": [None, None],
+        "root_id": item_id,
+        "parent_id": None,
+        "argsrepr": saferepr(args, REPR_MAX),
+        "kwargsrepr": saferepr(kwargs, REPR_MAX),
+        "origin": f"{os.getpid()}@{_ORIGIN}",
+        "ignore_result": None,
+        "replaced_task_nesting": 0,
+        "stamped_headers": None,
+        "stamps": {},
+    }
+
+
 class ItemMessage:
     """A leased item in the shape of a kombu message.
 
@@ -89,26 +116,9 @@ class ItemMessage:
         }
         self._accept = accept
         args, kwargs = self.payload[0], self.payload[1]
+        defaults = default_headers(payload.task_name, lease.item_id, args, kwargs, lease.retries)
         self.headers: dict[str, Any] = {
-            "lang": "py",
-            "task": payload.task_name,
-            "id": lease.item_id,
-            "shadow": None,
-            "eta": None,
-            "expires": None,
-            "group": None,
-            "group_index": None,
-            "retries": lease.retries,
-            "timelimit": [None, None],
-            "root_id": lease.item_id,
-            "parent_id": None,
-            "argsrepr": saferepr(args, REPR_MAX),
-            "kwargsrepr": saferepr(kwargs, REPR_MAX),
-            "origin": f"{os.getpid()}@{_ORIGIN}",
-            "ignore_result": None,
-            "replaced_task_nesting": 0,
-            "stamped_headers": None,
-            "stamps": {},
+            **defaults,
             **payload.headers,
             "vtrr_timeouts": lease.timeouts,
             "vtrr_partition": lease.partition,

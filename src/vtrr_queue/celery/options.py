@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from celery.app.task import Task
+from kombu.compression import encoders, get_encoder
 
 from vtrr_queue.celery.entries import (
     PARTITION_MAX,
@@ -49,6 +50,19 @@ def check_options(options: Mapping[str, Any]) -> None:
     for option, value in options.items():
         if value is not None or option not in _MAY_BE_NONE:
             _CHECKS[option](option, value)
+
+
+def check_compression(argument: str, value: Any) -> None:
+    """A compression that kombu knows.
+
+    Raises:
+        ArgumentError: It knows others.
+    """
+    try:
+        get_encoder(value)
+    except (KeyError, TypeError) as exc:
+        known = ", ".join(sorted(encoders()))
+        raise ArgumentError(argument, value, f"a short name of one of {known}") from exc
 
 
 def check_hard_limit(hard: float | None, hold: HoldRules) -> None:
@@ -135,6 +149,11 @@ def _text(option: str, value: object) -> None:
     check_text(option, value, OPTION_TEXT_MAX)
 
 
+def _compression(option: str, value: object) -> None:
+    check_text(option, value, OPTION_TEXT_MAX)
+    check_compression(option, value)
+
+
 def _exceptions(option: str, value: object) -> None:
     listed = value if isinstance(value, list | tuple) else [None]
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in listed):
@@ -157,13 +176,15 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "ignore_result": _switch,
     "track_started": _switch,
     "serializer": _text,
+    "compression": _compression,
     "partition_by": _function,
     "default_partition": _partition,
 }
 
 _MAY_BE_NONE = {
     "base", "max_retries", "default_retry_delay", "soft_time_limit", "time_limit", "acks_late",
-    "reject_on_worker_lost", "ignore_result", "track_started", "serializer", "partition_by",
+    "reject_on_worker_lost", "ignore_result", "track_started", "serializer", "compression",
+    "partition_by",
     "default_partition",
 }  # fmt: skip
 

@@ -13,7 +13,8 @@ from celery.local import Proxy
 from celery.utils.log import get_logger
 from kombu.serialization import prepare_accept_content
 
-from vtrr_queue.celery import beat, entries
+from vtrr_queue.celery import beat, entries, revoking
+from vtrr_queue.celery.announcing import announce, tell
 from vtrr_queue.celery.asynchronous import AsyncProducing, check_where
 from vtrr_queue.celery.controls import Controls, check_policy
 from vtrr_queue.celery.doctor import QueueInspector
@@ -215,7 +216,7 @@ class VTRRQueue(Controls, AsyncProducing):
         """Check, serialise and store entries; see :meth:`VTRRTask.queue`."""
         check_where(partition_key, on_duplicate)
         celery_task = task.celery_task
-        items = entries.read_entries(tasks, task.name, celery_task.serializer)
+        items = entries.read_entries(tasks, task.name, *celery_task.encoding())
         if self.app.conf.task_always_eager:
             for item, entry in zip(items, tasks, strict=True):
                 celery_task.apply(entry.get("args"), entry.get("kwargs"), task_id=item.item_id)
@@ -228,9 +229,11 @@ class VTRRQueue(Controls, AsyncProducing):
         durability: Durability | None = None,
     ) -> Enqueued:  # fmt: skip
         """Store checked items, then send the triggers they need."""
+        items, stored = announce(self, items)
         steps = self._storing(partition, items, on_duplicate, durability)
         enqueued, late = self.engine.client.run(steps)
         self._publisher.send(enqueued.wake.triggers, PUBLISH_WAIT_SECONDS)
+        tell(stored)
         if late is not None:
             raise late
         return enqueued
@@ -374,6 +377,7 @@ class VTRRQueue(Controls, AsyncProducing):
         queues = cast("dict[str, VTRRQueue]", self.app.__dict__.setdefault("vtrr_queues", {}))
         queues[self.name] = self
         install_step(self.app)
+        revoking.install(self.app)
         trigger = type("Trigger", (Task,), {
             "abstract": True,
             "Strategy": "vtrr_queue.celery.trigger:strategy",

@@ -95,6 +95,8 @@ class ItemRequest(Request):
                 why = "the run failed outside of its function"
                 logger.error("%s[%s] failed outside of its function: %r", self.name, self.id, exc)
             trace = str(exc_info.traceback or "")
+            if fate is Fate.RETRY and self.id in state.revoked:  # the retry will never run
+                self._announce_revoked("revoked", False, None, False)
             self.vtrr_settle(fate, why, exception=safe_repr(exc), traceback=trace)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:

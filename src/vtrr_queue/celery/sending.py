@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from celery._state import get_current_worker_task
+from celery.utils.log import get_logger
+from kombu.exceptions import OperationalError
 
 from vtrr_queue.celery.entries import (
     PARTITION_MAX,
@@ -19,7 +21,7 @@ from vtrr_queue.celery.entries import (
     check_number,
     check_text,
 )
-from vtrr_queue.celery.options import check_hard_limit
+from vtrr_queue.celery.options import check_compression, check_hard_limit
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -27,12 +29,17 @@ if TYPE_CHECKING:
 
     from vtrr_queue.celery.settings import HoldRules
 
+logger = get_logger(__name__)
+
+_reply_queues: set[str] = set()
+"""Threads whose queue for results exists."""
+
 OURS = ("partition_key", "weight", "priority", "durability", "durability_timeout")
 """Options of ``apply_async`` that Celery does not know."""
 
 _STORED_HEADERS = (
     "shadow", "expires", "root_id", "parent_id", "group_index", "reply_to", "ignore_result",
-    "replaced_task_nesting", "stamped_headers", "stamps",
+    "replaced_task_nesting", "stamped_headers", "stamps", "argsrepr", "kwargsrepr",
 )  # fmt: skip
 
 
@@ -111,7 +118,7 @@ def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -
     """
     given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
     given |= check_kwargs("headers", options.get("headers") or {})
-    given = {key: value for key, value in given.items() if not key.startswith("vtrr_")}
+    given = {key: value for key, value in given.items() if not _is_ours(key)}
     if given.get("expires") is not None:
         given["expires"] = _moment("expires", given["expires"])
     if options.get("group_id"):
@@ -121,11 +128,53 @@ def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -
     limits = [_limit(name, options, hold) for name in ("time_limit", "soft_time_limit")]
     if any(limits):
         given["timelimit"] = limits
+    return given if "root_id" in given else family_headers() | given
+
+
+def _is_ours(header: str) -> bool:
+    """Whether a header says how this item was stored, so that a retry must not take it along."""
+    return header.startswith("vtrr_") or header == "compression"
+
+
+def encoding_options(task: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """How a call is serialised: as it says itself, else as its task and its app say.
+
+    Raises:
+        ArgumentError: There is no such compression.
+    """
+    chosen = options.get("compression")
+    if chosen is not None:
+        check_compression("compression", chosen)
+    own = getattr(task, "compression", None)
+    return {
+        "serializer": options.get("serializer") or task.serializer,
+        "compression": chosen or own or task.app.conf.task_compression,
+    }
+
+
+def reply_headers(task: Any) -> dict[str, Any]:
+    """Where a result goes that is sent as a message, with Celery's ``rpc://`` backend."""
+    app = task.app
+    if not str(app.conf.result_backend or "").startswith("rpc"):
+        return {}
+    oid = app.thread_oid
+    if oid not in _reply_queues:
+        try:
+            with app.producer_or_acquire() as producer:
+                task.backend.on_task_call(producer, "")
+            _reply_queues.add(oid)
+        except OperationalError as exc:  # reading the result declares the queue as well
+            logger.warning("queue for results not declared: %s", exc)
+    return {"reply_to": oid}
+
+
+def family_headers() -> dict[str, Any]:
+    """Who makes a call: ids of the run that goes on here, none outside of one."""
     parent = get_current_worker_task()
-    if parent is not None and "root_id" not in given:
-        given["root_id"] = parent.request.root_id or parent.request.id
-        given.setdefault("parent_id", parent.request.id)
-    return given
+    if parent is None:
+        return {}
+    request = parent.request
+    return {"root_id": request.root_id or request.id, "parent_id": request.id}
 
 
 def _limit(name: str, options: dict[str, Any], hold: HoldRules) -> float | None:

@@ -7,11 +7,14 @@ item. A retry moves the item under its token; it never makes a second one.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import celery
 from celery.app.task import Context
 from celery.utils.log import get_logger
 
+from vtrr_queue.celery.announcing import announce, tell
 from vtrr_queue.celery.asynchronous import AsyncTask
 from vtrr_queue.celery.context import ItemContext
 from vtrr_queue.celery.entries import (
@@ -21,13 +24,17 @@ from vtrr_queue.celery.entries import (
     check_text,
     check_weight,
 )
+from vtrr_queue.celery.passing import pass_through, passed, stands_in_between
 from vtrr_queue.celery.sending import (
     OURS,
     PartitionRule,
+    encoding_options,
+    family_headers,
     read_arguments,
     read_delay_seconds,
     read_embed,
     read_headers,
+    reply_headers,
 )
 from vtrr_queue.errors import VTRRError
 from vtrr_queue.model import Durability, DurabilityLevel, NewItem, OnDuplicate
@@ -132,8 +139,79 @@ class FairTask:
             result: AsyncResult = super().apply_async(  # type: ignore[misc]
                 args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
             return result
+        outer: Any = super().apply_async  # type: ignore[misc]
+        given = {"task_id": task_id, "producer": producer, "link": link, "link_error": link_error,
+                 "shadow": shadow}  # fmt: skip
+        options |= {option: value for option, value in given.items() if value is not None}
+        if stands_in_between(outer):
+            result = pass_through(task, outer, self._accept, args, kwargs, **options)
+            return cast("AsyncResult", result)
+        return self._accept(args, kwargs, **options)
+
+    def read_call(self, args: Any = None, kwargs: Any = None, **options: Any) -> NewCall:
+        """What :meth:`apply_async` would store, checked and serialised."""
+        read: list[NewCall] = []
+        task: Any = self
+
+        def keep(
+            args: Any, kwargs: Any, task_id: str | None = None, producer: Any = None,
+            link: Any = None, link_error: Any = None, shadow: str | None = None, **options: Any,
+        ) -> AsyncResult:  # fmt: skip
+            shadow = shadow or task.shadow_name(args, kwargs, options)
+            headers = reply_headers(task) | read_headers(shadow, options, self.vtrr_queue.holding)
+            embed = read_embed(link, link_error, options)
+            read.append(self._call(task_id, args, kwargs, embed, headers, options))
+            return task.AsyncResult(read[-1].item.item_id)
+
+        outer: Any = super().apply_async  # type: ignore[misc]
+        if stands_in_between(outer):
+            pass_through(task, outer, keep, args, kwargs, **options)
+        else:
+            keep(args, kwargs, **options)
+        return read[-1]
+
+    def added_headers(self) -> dict[str, Any]:
+        """Headers of items made now: of the run that makes them, and of tracing libraries."""
+        task: Any = self
+        added = family_headers() | reply_headers(task)
+        outer = celery.Task.apply_async
+
+        def keep(args: Any, kwargs: Any, task_id: Any, **options: Any) -> Any:
+            added.update(options.get("headers") or {})
+            return task.AsyncResult(task_id)
+
+        if stands_in_between(outer):
+            pass_through(task, MethodType(outer, task), keep, (), {}, task_id=str(uuid.uuid4()))
+        return added
+
+    def encoding(self) -> tuple[str, dict[str, Any], str | None]:
+        """Serialiser, headers and compression of what :meth:`VTRRTask.queue` is given now."""
+        task: Any = self
+        chosen = encoding_options(task, {})
+        return chosen["serializer"], self.added_headers(), chosen["compression"]
+
+    @property
+    def typing(self) -> bool:
+        """Whether Celery checks the arguments of a call: not as it hands one to us."""
+        task: Any = self
+        wanted = super().typing  # type: ignore[misc]
+        checked: bool = task.app.strict_typing if wanted is None else wanted
+        return checked and passed(self) is None
+
+    def _get_app(self) -> Any:
+        return passed(self) or super()._get_app()  # type: ignore[misc]
+
+    def _get_exec_options(self) -> Any:
+        return {} if passed(self) else super()._get_exec_options()  # type: ignore[misc]
+
+    def _accept(
+        self, args: Any, kwargs: Any, task_id: str | None = None, producer: Any = None,
+        link: Any = None, link_error: Any = None, shadow: str | None = None, **options: Any,
+    ) -> AsyncResult:  # fmt: skip
+        task: Any = self
+        shadow = shadow or task.shadow_name(args, kwargs, options)
         embed = read_embed(link, link_error, options)
-        headers = read_headers(shadow, options, self.vtrr_queue.holding)
+        headers = reply_headers(task) | read_headers(shadow, options, self.vtrr_queue.holding)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
@@ -142,17 +220,8 @@ class FairTask:
             new = self._call(task_id, args, kwargs, embed, headers, options)
             self.vtrr_queue.store(new.partition, [new.item], durability=new.durability)
             task_id = new.item.item_id
-        return task.AsyncResult(task_id)
-
-    def read_call(
-        self, args: Any = None, kwargs: Any = None, task_id: str | None = None,
-        producer: Any = None, link: Any = None, link_error: Any = None, shadow: str | None = None,
-        **options: Any,
-    ) -> NewCall:  # fmt: skip
-        """What :meth:`apply_async` would store, checked and serialised."""
-        headers = read_headers(shadow, options, self.vtrr_queue.holding)
-        embed = read_embed(link, link_error, options)
-        return self._call(task_id, args, kwargs, embed, headers, options)
+        result: AsyncResult = task.AsyncResult(task_id)
+        return result
 
     def _call(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
               headers: dict[str, Any], options: dict[str, Any]) -> NewCall:  # fmt: skip
@@ -164,7 +233,7 @@ class FairTask:
         item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
         body = encode(
             task.name, *call, embed=embed, headers=headers,
-            serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
+            argument="args or kwargs", **encoding_options(task, options),
         )  # fmt: skip
         delay_ms = round(read_delay_seconds(options) * 1000)
         durability = check_durability(
@@ -177,14 +246,17 @@ class FairTask:
         task: Any = self
         body = encode(
             task.name, *read_arguments(args, kwargs), embed=embed, headers=headers,
-            serializer=options.get("serializer") or task.serializer, argument="args or kwargs",
+            argument="args or kwargs", **encoding_options(task, options),
         )  # fmt: skip
+        delay_seconds = max(RETRY_DELAY_MIN_SECONDS, read_delay_seconds(options))
+        retries = int(options["retries"])
+        item = NewItem(request.id, body, delay_ms=round(delay_seconds * 1000))
+        (item,), stored = announce(self.vtrr_queue, [item], retries)
         try:
             moved = self.vtrr_queue.engine.retry(
-                request.id, token,
-                delay_seconds=max(RETRY_DELAY_MIN_SECONDS, read_delay_seconds(options)),
-                retries=int(options["retries"]), body=body,
-            )  # fmt: skip
+                request.id, token, delay_seconds=delay_seconds, retries=retries, body=item.body
+            )
+            tell(stored)
         except VTRRError:
             raise
         except Exception as exc:
@@ -306,6 +378,21 @@ class VTRRTask(AsyncTask):
     def signature(self, *args: Any, **kwargs: Any) -> Any:
         """As Celery's ``Task.signature``."""
         return self.celery_task.signature(*args, **kwargs)
+
+    def map(self, calls: Any) -> Any:
+        """As Celery's: a signature that calls the function for each, in one plain task.
+
+        That task goes to the app's default queue and takes no turns; see :meth:`queue` for that.
+        """
+        return self.celery_task.map(calls)
+
+    def starmap(self, calls: Any) -> Any:
+        """As Celery's, for argument lists; see :meth:`map`."""
+        return self.celery_task.starmap(calls)
+
+    def chunks(self, calls: Any, size: int) -> Any:
+        """As Celery's: a signature of so many plain tasks that :meth:`starmap` a part each."""
+        return self.celery_task.chunks(calls, size)
 
     def AsyncResult(self, item_id: str) -> AsyncResult:  # noqa: N802 - Celery's own name
         """The result handle of an item."""

@@ -23,6 +23,7 @@ from vtrr_queue.celery.feed import Feed
 from vtrr_queue.celery.keeper import Keeper
 from vtrr_queue.celery.outage import keep_jobs, let_close, pool_size
 from vtrr_queue.celery.request import ItemRequest, shutting_down
+from vtrr_queue.celery.revoking import listen
 
 if TYPE_CHECKING:
     from vtrr_queue.celery.queue import VTRRQueue
@@ -212,6 +213,10 @@ class FeederStep(bootsteps.StartStopStep):
 
     label = "VTRR"
     requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        super().__init__(c, **kwargs)
+        listen()
 
     def start(self, c: Any) -> None:
         """Celery's hook: the broker connection is up."""
