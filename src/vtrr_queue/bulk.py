@@ -63,10 +63,10 @@ def read_texts(stream: BinaryIO) -> list[bytes]:
     """
     count = int(_checked(stream.readline())[1:])
     readline, read = stream.readline, stream.read
-    texts = [read(int(readline()[1:] or 0) + 2)[:-2] for _ in range(count)]
-    if count and not texts[-1]:
+    texts = [read(int(readline()[1:] or 0) + 2) for _ in range(count)]
+    if count and texts[-1][-2:] != b"\r\n":
         raise ConnectionError(ENDED)
-    return texts
+    return [text[:-2] for text in texts]
 
 
 def read_scan(stream: BinaryIO) -> tuple[bytes, list[bytes]]:
