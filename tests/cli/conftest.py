@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -53,13 +54,18 @@ class Shell:
         return self.run("vtrr_queue.cli", "--redis", url, "--name", name, *words)
 
     def run(self, module, *words, answer=None):
-        """Run a module's command line."""
-        assert answer is None, "a process of a test has no terminal"
+        """Run a module's command line; with an answer there is a terminal that gives it."""
         command = [sys.executable, "-m", module, *words]
-        done = subprocess.run(
-            command, cwd=APPS, env=self.env, capture_output=True, text=True, timeout=30,
-            stdin=subprocess.DEVNULL, check=False,
-        )  # fmt: skip
+        keyboard, terminal = pty.openpty()
+        os.write(keyboard, f"{answer}\n".encode())
+        try:
+            done = subprocess.run(
+                command, cwd=APPS, env=self.env, capture_output=True, text=True, timeout=30,
+                stdin=subprocess.DEVNULL if answer is None else terminal, check=False,
+            )  # fmt: skip
+        finally:
+            os.close(keyboard)
+            os.close(terminal)
         return Ran(done.returncode, done.stdout, done.stderr)
 
 

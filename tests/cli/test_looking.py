@@ -18,7 +18,7 @@ def test_status(flood, shell):
     assert {name: files[name] for name in ("name", "waiting", "delayed", "running", "dead")} == {
         "name": "files", "waiting": 31, "delayed": 1, "running": 2, "dead": 0,
     }  # fmt: skip
-    assert shell.alone("status").out == shell.files("status").out
+    assert shell.alone("status").out.splitlines()[0] == ran.out.splitlines()[0]
 
 
 def test_partitions(flood, shell):

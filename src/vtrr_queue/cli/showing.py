@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 LIMIT_MAX = 1000
 
+CAUSE_MAX = 100
+"""Longest cause in a list of dead letters."""
+
 JSON = "application/json"
 """The content type that is decoded."""
 
@@ -105,7 +108,7 @@ def dead_command(
         print_json({"queue": chosen.queue.name, "count": len(letters), "letters": listed})
         return
     rows = ((each.item_id, each.partition, moment(each.died_at_ms), each.timeouts, each.retries,
-             each.reason) for each in latest)  # fmt: skip
+             _cause(each)) for each in latest)  # fmt: skip
     print_table(("item", "partition", "died", "timeouts", "retries", "reason"), rows)
 
 
@@ -149,6 +152,12 @@ def _print_fields(found: dict[str, Any]) -> None:
                 click.echo(f"  {shown(line)}")
             continue
         click.echo(f"{name.removesuffix('_ms')}: {shown(text)}")
+
+
+def _cause(letter: DeadLetter) -> str:
+    """Why an item died, on one line."""
+    cause = f"{letter.reason}: {letter.exception}" if letter.exception else letter.reason
+    return cause if len(cause) <= CAUSE_MAX else cause[: CAUSE_MAX - 3] + "..."
 
 
 def _without_token(lease: HeldLease) -> dict[str, Any]:
