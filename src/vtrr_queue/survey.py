@@ -156,8 +156,8 @@ class Survey:
         ones with nothing running are not counted.
         """
         moment = self._moment()
-        others = [name for name in moment.running if not self._is_queued([name])[0]]
-        return self._overview(moment, moment.depth["queue"] + len(others), (), whole=False)
+        others = self._is_queued(list(moment.running)).count(False)
+        return self._overview(moment, moment.depth["queue"] + others, (), whole=False)
 
     def look(self, sort: Sort = "backlog", limit: int = 20, find: str | None = None) -> Overview:
         """The queue's numbers and its largest partitions.
@@ -282,8 +282,9 @@ class Survey:
         return list(zip(texts, wakes, strict=True))
 
     def _is_queued(self, names: Sequence[bytes]) -> list[bool]:
-        commands = (("ZSCORE", self._keys["queue"], name) for name in names)
-        return [score is not None for score in self._client.read(*commands)]
+        commands = [("ZSCORE", self._keys["queue"], name) for name in names]
+        scores = self._client.read(*commands) if commands else []
+        return [score is not None for score in scores]
 
     def _total_share(self, moment: _Moment) -> float:
         """Sum of the shares of the partitions that have work and are neither paused nor held."""
