@@ -11,7 +11,7 @@ import inspect
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import redis
 from redis.exceptions import ResponseError
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from vtrr_queue.keys import QueueKeys
     from vtrr_queue.model import Durability
     from vtrr_queue.talk import Call, Command, Exchange, Reply, Send, Steps, T
+
+BULK_BYTES = 1 << 17
+"""Bytes that :meth:`ScriptClient.bulk` takes from the socket at once."""
 
 _MASKED = {signal.SIGTERM} | ({signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set())
 
@@ -154,6 +157,31 @@ class ScriptClient(Talk):
             Unavailable: No attempt was answered.
         """
         return self._read(commands, takes_refusals=True)
+
+    def bulk(self, commands: bytes, read: Callable[[BinaryIO], T]) -> T:
+        """Run many read-only commands whose replies the caller takes from the socket.
+
+        Args:
+            commands: Packed, see :mod:`vtrr_queue.bulk`.
+            read: Reads all of their replies.
+
+        Returns:
+            What ``read`` returns.
+
+        Raises:
+            Unavailable: No attempt was answered.
+            Refused: The server refused a command.
+        """
+
+        def once(_attempt: int) -> list[Any]:
+            with self._connection() as connection:
+                connection.send_packed_command([commands])
+                socket: Any = vars(connection)["_sock"]
+                with socket.makefile("rb", BULK_BYTES) as stream:
+                    return [read(stream)]
+
+        result: T = self._repeated("bulk", once)[0]
+        return result
 
     def hear(self, channel: str) -> Iterator[bytes | None]:
         """Subscribe to a channel and yield what is published, None at each quiet second.

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from vtrr_queue.audit import at_once, pairs, read_stored, violations
 from vtrr_queue.dead import DeadLetters
 from vtrr_queue.doctor import Finding, examine_server
-from vtrr_queue.model import WEIGHT_MAX
+from vtrr_queue.model import PRIORITY_DEFAULT, WEIGHT_MAX
+from vtrr_queue.policy import read_policy
 from vtrr_queue.records import HeldLease, read_held_lease
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class PartitionState:
 
     Attributes:
         name: The partition.
-        waiting: Items in its backlog.
+        waiting: Items in its backlogs, of all priorities.
         running: Leases held.
         start_tag: Its place in virtual time; None when it waits for nothing and owes nothing.
     """
@@ -92,28 +93,28 @@ class Inspector:
             limit: Most partitions to return.
 
         Returns:
-            List in the order in which they will be served; those that only run come last.
+            List in the order in which they will be served; then those that are held or limited,
+            the first to wake first, those that are paused, and those that only run or are at
+            their cap.
         """
-        tags, held = self._at_once(
+        tags, parked, policies, held = self._at_once(
             ("ZRANGE", self.keys["queue"], 0, limit - 1, "WITHSCORES"),
+            ("ZRANGE", self.keys["parked"], 0, limit),
+            ("HGETALL", self.keys["policy"]),
             ("HGETALL", self.keys["lease"]),
         )
-        running = _running(held)
-        served_next = [name for name, _ in pairs(tags)]
-        names = (served_next + sorted(running.keys() - set(served_next)))[:limit]
+        names = [name for name, _ in pairs(tags)] + [name.decode() for name in parked]
+        names += sorted(name for name, text in pairs(policies) if read_policy(text).paused)
+        names += sorted(_running(held))
+        names = [name for name in dict.fromkeys(names) if name]  # "" is the queue itself
+        levels = self._levels(names)
         held, *found = self._at_once(
             ("HGETALL", self.keys["lease"]),
-            *(command for name in names for command in (
-                ("LLEN", self.keys.backlog(name)),
-                ("ZSCORE", self.keys["queue"], name),
-                ("ZSCORE", self.keys["partition_virtual_time"], name),
-            )),
-        )  # fmt: skip
-        running = _running(held)
-        return [
-            PartitionState(name, waiting, running[name], _number(tag or debt))
-            for name, (waiting, tag, debt) in zip(names, _threes(found), strict=True)
-        ]
+            *(command for name in names for command in self._look_at(name, levels[name])),
+        )
+        running, replies = _running(held), iter(found)
+        states = [_state(name, running[name], replies, len(levels[name])) for name in names]
+        return [state for state in states if state.waiting or state.running][:limit]
 
     def leases(self, limit: int = 1000) -> list[HeldLease]:
         """Leases held, the next to expire first.
@@ -163,6 +164,20 @@ class Inspector:
         """
         return examine_server(self.client, self.keys)
 
+    def _levels(self, names: Sequence[str]) -> dict[str, str]:
+        """Priorities in use other than the default, of each partition."""
+        if not names:
+            return {}
+        (found,) = self._at_once(("HMGET", self.keys["levels"], *names))
+        return {name: (text or b"").decode() for name, text in zip(names, found, strict=True)}
+
+    def _look_at(self, name: str, levels: str) -> Iterator[tuple[Any, ...]]:
+        yield ("ZSCORE", self.keys["queue"], name)
+        yield ("ZSCORE", self.keys["partition_virtual_time"], name)
+        yield ("HGET", self.keys["holes"], name)
+        for priority in (PRIORITY_DEFAULT, *map(int, levels)):
+            yield ("LLEN", self.keys.backlog(name, priority))
+
     def _at_once(self, *commands: Sequence[Any]) -> list[Any]:
         return at_once(self.client, *commands)
 
@@ -171,8 +186,11 @@ def _running(held: list[bytes]) -> Counter[str]:
     return Counter(read_held_lease(token.encode(), text).partition for token, text in pairs(held))
 
 
-def _threes(reply: list[Any]) -> Iterator[list[Any]]:
-    return (reply[at : at + 3] for at in range(0, len(reply), 3))
+def _state(name: str, running: int, replies: Iterator[Any], levels: int) -> PartitionState:
+    """Reads what :meth:`Inspector._look_at` asked for."""
+    tag, debt, holes = next(replies), next(replies), next(replies)
+    waiting = sum(next(replies) for _ in range(1 + levels)) - int(holes or 0)
+    return PartitionState(name, max(0, waiting), running, _number(tag or debt))
 
 
 def _number(text: bytes | None) -> float | None:
