@@ -43,12 +43,13 @@ THREADS = 4
 BODY_MAX = 200_000
 """Largest request that is read, bytes."""
 
-FILES = {
-    "page.html": "text/html; charset=utf-8",
-    "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "chart.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+FILES = ("page.html", "page.css", "page.js", "rows.js", "acts.js", "chart.js", "icon.svg")
+
+TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
 }
 
 SILENT = "Redis does not answer"
@@ -107,11 +108,10 @@ class Site:
     def routes(self) -> list[Route]:
         """Where everything is."""
         folder = files("vtrr_queue.web") / "static"
-        static = {name: (folder / name).read_bytes() for name in FILES}
         routes = [
-            Route("/" if name == "page.html" else f"/{name}", _file(static[name], kind))
-            for name, kind in FILES.items()
-        ]
+            Route("/" if name == "page.html" else f"/{name}", _file((folder / name).read_bytes(),
+                  TYPES[name.rpartition(".")[2]])) for name in FILES
+        ]  # fmt: skip
         return [
             *routes,
             Route("/about", _answering(self.about)),
