@@ -12,12 +12,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import redis
 import uvicorn
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from vtrr_queue.engine import Engine
 from vtrr_queue.errors import VTRRError
+from vtrr_queue.opening import URL_VARIABLE, open_engine
 from vtrr_queue.web.app import create_app
 
 if TYPE_CHECKING:
@@ -37,14 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        queues = [
-            Engine(redis.Redis.from_url(options.redis), name, wake=True) for name in options.name
-        ]
+        queues = [open_engine(options.redis, name) for name in options.name or [None]]
         app = create_app(
             *queues, token=_token(options.token_file), show_payloads=options.show_payloads,
             refresh_seconds=options.refresh,
         )  # fmt: skip
-    except (VTRRError, ValueError, OSError) as exc:
+    except (VTRRError, OSError) as exc:
         print(f"python -m vtrr_queue.web: {exc}", file=sys.stderr)  # noqa: T201
         return 2
     hosts = [*LOCAL, options.host, *options.allow_host]
@@ -66,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Show queues on a web page: who waits, how long and why.",
     )
     add = parser.add_argument
-    add("--redis", required=True, metavar="URL", help="address of the queue's database")
-    add("--name", required=True, action="append", help="name of a queue; may be given again")
+    add("--redis", metavar="URL", help=f"address of the queue's database; or set {URL_VARIABLE}")
+    add("--name", action="append", help="name of a queue; may be given again")
     add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     add("--port", type=int, default=8380, help="port to listen on (%(default)s)")
     add("--allow-host", action="append", default=[], metavar="NAME",

@@ -36,6 +36,8 @@ function show(state) {
   }
   say("live", "live");
   if (state !== shown) note(state);
+  // Items of a queue that was filled by an earlier release do not tell since when they wait.
+  if (!shown && state.totals.oldest === null && state.totals.waiting) at("measure").value = "waiting";
   shown = state;
   for (const place of document.querySelectorAll("[data-total]")) {
     const value = state.totals[place.dataset.total];

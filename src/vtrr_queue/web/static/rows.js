@@ -4,6 +4,8 @@ import { duration } from "./chart.js";
 
 const count = new Intl.NumberFormat("en");
 const percent = (part) => `${Math.round(part * 100)} %`;
+const width = (part) => `${(Math.min(part, 1) * 100).toFixed(1)}%`;
+const HELD_UP = new Set(["paused", "held", "limited", "capped"]);
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 export const number = (value) => (value === null || value === undefined ? "–" : count.format(value));
@@ -75,7 +77,7 @@ export class Table {
 export function partitionTable(table, mayAct) {
   return new Table(table, makePartition, (row, partition) => {
     const cells = row.parts;
-    cells.chip.textContent = partition.state;
+    cells.chip.textContent = stateOf(partition);
     cells.waiting.textContent = number(partition.waiting);
     cells.oldest.textContent = duration(partition.oldest);
     cells.running.textContent = number(partition.running)
@@ -88,13 +90,16 @@ export function partitionTable(table, mayAct) {
   });
 }
 
+function stateOf({ state, left }) {
+  if (!HELD_UP.has(state)) return "";
+  return left === null ? state : `${state}, ${duration(left)} more`;
+}
+
 function updateShare(cells, { used, due, share }) {
-  const known = used !== null && due !== null;
-  const words = known ? `${percent(used)} of ${percent(due)} due` : "nothing served yet";
-  cells.used.style.width = known ? percent(Math.min(used, 1)) : "0";
-  cells.due.style.insetInlineStart = known ? percent(Math.min(due, 1)) : "0";
-  cells.due.hidden = !known;
-  cells.track.classList.toggle("over", known && used > due * 1.25 + 0.02);
+  const words = `${percent(used)} of ${percent(due)} due`;
+  cells.used.style.width = width(used);
+  cells.due.style.insetInlineStart = width(due);
+  cells.track.classList.toggle("over", used > due * 1.25 + 0.02);
   cells.words.textContent = share === 1 ? words : `${words}, share ${share}`;
 }
 
