@@ -9,7 +9,7 @@ import itertools
 import json
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,7 +48,9 @@ class Browser:
         port_file = self.folder / "profile" / "DevToolsActivePort"
         eventually(lambda: port_file.exists() and port_file.read_text().count("\n"), 30, "Chromium")
         port, path = port_file.read_text().split("\n")[:2]
-        self._socket = connect(f"ws://127.0.0.1:{port}{path}", max_size=None)
+        self._stack = ExitStack()
+        address = f"ws://127.0.0.1:{port}{path}"
+        self._socket = self._stack.enter_context(connect(address, max_size=None))
         self._numbers = itertools.count(1)
         self.events: list[dict[str, Any]] = []
 
@@ -56,7 +58,7 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        self._stack.close()
         self._process.terminate()
         self._process.wait(10)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -158,6 +160,11 @@ class Page:
         """Save the whole page as a PNG."""
         got = self.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")
         path.write_bytes(base64.b64decode(got["data"]))
+
+    def forget_errors(self) -> None:
+        """Forget the errors so far: they were wanted."""
+        self.run("1")
+        self._browser.events.clear()
 
     def errors(self) -> list[str]:
         """Errors of scripts, the console, the security policy and of failed requests so far."""

@@ -134,6 +134,7 @@ class Site:
     async def events(self, request: Request) -> EventStream:
         """A view as it changes."""
         view = self._view(request)
+        self._feeds.check_room(view)
         return EventStream(self._feeds, view, functools.partial(self._read_for_feed, view))
 
     async def why(self, request: Request) -> Response:

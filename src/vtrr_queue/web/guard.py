@@ -55,6 +55,10 @@ class Guard:
             raise ArgumentTypeError("token", "(hidden)", "a string, or None")
         if token is not None and len(token) < TOKEN_LEAST:
             raise ArgumentError("token", "(hidden)", f"at least {TOKEN_LEAST} characters long")
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise ArgumentError("token", "(hidden)", "printable ASCII, as a header takes it")
+        if token is not None and token != token.strip():
+            raise ArgumentError("token", "(hidden)", "free of spaces around it")
         self._token = None if token is None else token.encode()
 
     @property

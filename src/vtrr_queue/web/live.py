@@ -95,6 +95,15 @@ class Feeds:
         self._pause = pause
         self._feeds: dict[object, Feed] = {}
 
+    def check_room(self, view: object) -> None:
+        """Refuse a view that would be one too many.
+
+        Raises:
+            ArgumentError: Too many different views are looked at.
+        """
+        if view not in self._feeds and len(self._feeds) >= VIEWS_AT_ONCE:
+            raise ArgumentError("view", "one more", f"one of {VIEWS_AT_ONCE} at a time")
+
     @contextlib.contextmanager
     def looking(self, view: object, read: Callable[[], Awaitable[Any]]) -> Iterator[Feed]:
         """Look at a view, with everybody else who does.
@@ -108,8 +117,7 @@ class Feeds:
         """
         feed = self._feeds.get(view)
         if feed is None:
-            if len(self._feeds) >= VIEWS_AT_ONCE:
-                raise ArgumentError("view", "one more", f"one of {VIEWS_AT_ONCE} at a time")
+            self.check_room(view)
             feed = self._feeds[view] = Feed(read, self._pause)
         try:
             with feed.looking():

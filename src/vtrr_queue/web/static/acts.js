@@ -45,7 +45,7 @@ export function askForToken(queue, then) {
   field.value = "";
   open("token-dialog", "", async () => {
     const given = field.value.trim();
-    if (!/^[\x21-\x7e]+$/.test(given)) throw new Error("the token is missing or wrong");
+    if (!/^[\x20-\x7e]+$/.test(given)) throw new Error("the token is missing or wrong");
     await act("check", { queue }, given);
     token = given;
     field.value = "";
