@@ -127,7 +127,8 @@ class Reasons:
         yield from _own_reasons(name, default, text, wake, running, now_ms)
         if rank is not None:
             yield from self._no_worker(name)
-            text = f"{rank} partitions are served before {name!r}"
+            others = "1 partition is" if rank == 1 else f"{rank} partitions are"
+            text = f"{others} served before {name!r}"
             if not rank:
                 text = f"{name!r} is served next, as soon as a worker has a free slot"
             yield Reason("ahead", text, name, count=rank)
@@ -147,10 +148,11 @@ class Reasons:
             ("LPOS", own, item_id, "MAXLEN", SEARCHED), *(("LLEN", each) for each in before)
         )
         if place is None:
-            text = f"more than {SEARCHED} items of {partition!r} come before it"
+            text = f"more than {SEARCHED} items are before it in {partition!r}"
             return Reason("behind", text, partition)
         count = place + sum(counts)
-        text = f"{count} items of {partition!r} come before it"
+        are = "1 item is" if count == 1 else f"{count} items are"
+        text = f"{are} before it in {partition!r}"
         return Reason("behind", text, partition, count=count)
 
 

@@ -229,15 +229,14 @@ class Survey:
         waiting, parts = self._roster.waiting, moment.charged
         if sort == "running" or moment.by_runtime:
             parts = moment.running
-        first: Iterable[bytes] = moment.running if sort in {"running", "used"} else ()
+        running: Iterable[bytes] = moment.running
         rest: Iterable[tuple[bytes, int]] = waiting.items()
         if find:
             wanted = find.casefold()
-            first = [name for name in first if wanted in name.decode().casefold()]
+            running = [name for name in running if wanted in name.decode().casefold()]
             rest = [pair for pair in rest if wanted in pair[0].decode().casefold()]
-        names = nlargest(most, first, key=lambda name: (parts[name], waiting.get(name, 0)))
+        names = nlargest(most, running, key=lambda name: (parts[name], waiting.get(name, 0)))
         names += [name for name, _ in nlargest(most, rest, key=itemgetter(1))]
-        names += nlargest(most, moment.running, key=moment.running.__getitem__)
         return list(dict.fromkeys(names))
 
     def _rows(self, moment: _Moment, names: Sequence[bytes]) -> list[Row]:

@@ -161,6 +161,8 @@ def test_find_takes_a_part_of_a_name_in_any_case(engine, look):
     assert [row.name for row in look(find="\r\n").rows] == ["a\r\nb"]
     assert [row.name for row in look(find="Ü").rows] == ["ünï"]
     assert look(find="none").rows == ()
+    assert len(engine.lease(count=6).items) == 6
+    assert [row.name for row in look(find="bolt").rows] == ["bolt"]
 
 
 def test_later_looks_follow_what_happens(engine, look):

@@ -8,8 +8,17 @@ from typing import Any
 
 import click
 
-from vtrr_queue.cli.command import WRONG, Chosen, Problem, command, confirm, one_of, yes_option
-from vtrr_queue.cli.output import count_of, print_json, shown
+from vtrr_queue.cli.command import (
+    WRONG,
+    Chosen,
+    Problem,
+    command,
+    confirm,
+    not_found,
+    one_of,
+    yes_option,
+)
+from vtrr_queue.cli.output import count_of, moment, print_json, shown
 from vtrr_queue.policy import HOLD_MAX, Rate
 
 all_option = click.option("--all", "everything", is_flag=True, help="The whole queue.")
@@ -75,8 +84,7 @@ def set_command(chosen: Chosen, partition: str, burst: int | None, **given: str 
         print_json({"queue": chosen.queue.name, "partition": partition, **policy})
         return
     for name, value in policy.items():
-        text = "default" if value is None else "none" if value == math.inf else value
-        click.echo(f"{name}: {text if not isinstance(value, dict) else _rate_text(value)}")
+        click.echo(f"{name.removesuffix('_until_ms')}: {_setting(name, value)}")
 
 
 @command("cancel")
@@ -98,7 +106,7 @@ def cancel_command(
         click.echo(f"cancelled: {len(done.waiting):,} by id that waited, {len(done.running):,} "
                    f"that run{'' if partition is None else ', and the backlog'}")  # fmt: skip
     if partition is None and not done.waiting and not done.running:
-        raise Problem("none of these items waits or runs", 3)
+        not_found("none of these items waits or runs")
 
 
 @command("purge")
@@ -147,5 +155,11 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def _rate_text(rate: dict[str, Any]) -> str:
-    return f"{rate['limit']:g} {rate['by']} a second, burst {rate['burst']}"
+def _setting(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{value['limit']:g} {value['by']} a second, burst {value['burst']}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "held_until_ms":
+        return "no" if value is None else f"until {moment(value)}"
+    return "default" if value is None else "none" if value == math.inf else f"{value:g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,6 +76,11 @@ def seconds(value: float | None) -> str:
         if value < size * (60 if unit == "m" else 24):
             return f"{int(value // size)}{unit}{int(value % size // part):02d}{smaller}"
     return f"{int(value // DAY)}d{int(value % DAY // HOUR):02d}h"
+
+
+def moment(at_ms: int) -> str:
+    """A time for people, UTC."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def percent(part: float) -> str:

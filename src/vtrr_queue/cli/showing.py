@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vtrr_queue.cli.command import Chosen, command, not_found
-from vtrr_queue.cli.output import plain, print_json, print_table, seconds, shown, until
+from vtrr_queue.cli.output import moment, plain, print_json, print_table, seconds, shown, until
 from vtrr_queue.errors import UndecodablePayload
 from vtrr_queue.items import Items
 from vtrr_queue.payload import decode
@@ -17,8 +16,15 @@ if TYPE_CHECKING:
     from vtrr_queue.engine import Engine
     from vtrr_queue.items import Seen
     from vtrr_queue.model import DeadLetter
+    from vtrr_queue.records import HeldLease
 
 LIMIT_MAX = 1000
+
+CAUSE_MAX = 100
+"""Longest cause in a list of dead letters."""
+
+JSON = "application/json"
+"""The content type that is decoded."""
 
 limit_option = click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=20, show_default=True
@@ -52,7 +58,8 @@ def leases_command(chosen: Chosen, limit: int) -> None:
     found = chosen.queue.inspector.leases(limit)
     now_ms = _now_ms(chosen.queue.engine)
     if chosen.as_json:
-        print_json({"queue": chosen.queue.name, "at_ms": now_ms, "leases": found})
+        print_json({"queue": chosen.queue.name, "at_ms": now_ms,
+                    "leases": [_without_token(each) for each in found]})  # fmt: skip
         return
     rows = ((each.item_id, each.partition, each.holder,
              seconds((now_ms - each.started_at_ms) / 1000), until(each.expires_at_ms, now_ms),
@@ -101,7 +108,7 @@ def dead_command(
         print_json({"queue": chosen.queue.name, "count": len(letters), "letters": listed})
         return
     rows = ((each.item_id, each.partition, moment(each.died_at_ms), each.timeouts, each.retries,
-             each.reason) for each in latest)  # fmt: skip
+             _cause(each)) for each in latest)  # fmt: skip
     print_table(("item", "partition", "died", "timeouts", "retries", "reason"), rows)
 
 
@@ -128,15 +135,10 @@ def task_name(body: bytes) -> str | None:
 def arguments(body: bytes) -> str:
     """The arguments as Python writes them; only JSON is decoded, as the rest may run code."""
     try:
-        args, kwargs = decode(body).call(["json"])
+        args, kwargs = decode(body).call([JSON])
     except UndecodablePayload as exc:
         return f"({exc})"
     return ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
-
-
-def moment(at_ms: int) -> str:
-    """A time for people, UTC."""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _print_fields(found: dict[str, Any]) -> None:
@@ -150,6 +152,17 @@ def _print_fields(found: dict[str, Any]) -> None:
                 click.echo(f"  {shown(line)}")
             continue
         click.echo(f"{name.removesuffix('_ms')}: {shown(text)}")
+
+
+def _cause(letter: DeadLetter) -> str:
+    """Why an item died, on one line."""
+    cause = f"{letter.reason}: {letter.exception}" if letter.exception else letter.reason
+    return cause if len(cause) <= CAUSE_MAX else cause[: CAUSE_MAX - 3] + "..."
+
+
+def _without_token(lease: HeldLease) -> dict[str, Any]:
+    """A lease as JSON; its token is the right to finish the item."""
+    return {name: value for name, value in plain(lease).items() if name != "token"}
 
 
 def _now_ms(engine: Engine) -> int:
