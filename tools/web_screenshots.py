@@ -8,14 +8,17 @@ from __future__ import annotations
 import random
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.queues import items
 from tests.servers import Server
 from tests.web.browser import Browser, Page
-from tests.web.conftest import served
+from tests.web.serving import served
 from vtrr_queue.engine import Engine
-from vtrr_queue.model import Lease
 from vtrr_queue.web import create_app
+
+if TYPE_CHECKING:
+    from vtrr_queue.model import Lease
 
 DOCS = Path(__file__).parents[1] / "docs"
 SECONDS = 45
@@ -59,7 +62,7 @@ def bury(engine: Engine) -> None:
 
 def play(engine: Engine, page: Page, held: list[Lease], seconds: float = SECONDS) -> None:
     """Serve items as workers do, while small tenants enqueue a few from time to time."""
-    ends, chance = time.monotonic() + seconds, random.Random(7)
+    ends, chance = time.monotonic() + seconds, random.Random(7)  # noqa: S311 - a scene
     while time.monotonic() < ends:
         for name, count in SMALL.items():
             if chance.random() < CHANCE:

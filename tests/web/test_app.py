@@ -12,7 +12,7 @@ from tests.processes import spawn
 from tests.queues import audited_engine, items
 from tests.servers import free_port
 from tests.waiting import eventually
-from tests.web.conftest import TOKEN, served
+from tests.web.serving import TOKEN, served
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 from vtrr_queue.web import create_app
 from vtrr_queue.web.live import VIEWS_AT_ONCE

@@ -11,7 +11,7 @@ from tests.docs.blocks import ROOT, read_page
 from tests.processes import spawn
 from tests.servers import Server, free_port
 from tests.waiting import eventually
-from tests.web.conftest import TOKEN
+from tests.web.serving import TOKEN
 from tests.web.test_app import HEADERS, PAUSE, answer_of, messages
 from vtrr_queue.engine import Engine
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.queues import items
 from tests.waiting import eventually
-from tests.web.conftest import TOKEN
+from tests.web.serving import TOKEN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

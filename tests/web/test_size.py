@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.engine.test_survey_size import PARTITIONS, many  # noqa: F401 - a fixture
-from tests.web.conftest import served
+from tests.web.serving import served
 from vtrr_queue.web import create_app
 
 ROUNDS = 5
