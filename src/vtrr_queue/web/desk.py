@@ -112,7 +112,7 @@ class Desk:
         with self._one_at_a_time:
             overview = self._survey.look(sort=view.sort, limit=ROWS, find=view.find or None)
             policies = self._policies([row.name for row in overview.rows])
-            totals = _totals(overview)
+            totals = _totals(overview, self._oldest(view, overview))
             self._remember(overview.at_ms / 1000, totals)
             return {
                 "queue": self.name,
@@ -162,6 +162,12 @@ class Desk:
         self._send(self._engine.set_policy(partition, budget=self._budget, **settings))
         return {"done": 1}
 
+    def _oldest(self, view: View, overview: Overview) -> float | None:
+        """Age of the oldest item of the queue, whatever is looked at."""
+        if view.sort != "oldest" or view.find:
+            overview = self._survey.look(sort="oldest", limit=1)
+        return overview.rows[0].oldest if overview.rows else None
+
     def _policies(self, names: list[str]) -> list[Policy]:
         """What was set for partitions themselves."""
         if not names:
@@ -197,11 +203,10 @@ class Desk:
         return shown
 
 
-def _totals(overview: Overview) -> dict[str, Any]:
-    ages = [row.oldest for row in overview.rows if row.oldest is not None]
+def _totals(overview: Overview, oldest: float | None) -> dict[str, Any]:
     return {
         "waiting": overview.waiting, "running": overview.running, "delayed": overview.delayed,
-        "dead": overview.dead, "partitions": overview.partitions, "oldest": max(ages, default=None),
+        "dead": overview.dead, "partitions": overview.partitions, "oldest": oldest,
         "paused": overview.paused,
     }  # fmt: skip
 
