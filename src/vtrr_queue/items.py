@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Literal
 
 from vtrr_queue.audit import at_once
 from vtrr_queue.model import PRIORITY_DEFAULT
-from vtrr_queue.records import read_dead_letter, read_priority, read_record
+from vtrr_queue.records import (
+    pack_id,
+    read_dead_letter,
+    read_priority,
+    read_record,
+    read_since,
+    unpack_id,
+)
 from vtrr_queue.roster import Roster
 
 if TYPE_CHECKING:
@@ -40,6 +47,8 @@ class Seen:
         expires_at_ms: When the lease ends; None when it does not run.
         cancelled: Whether it runs and will not run again.
         reason: Why it is dead; empty when it is not.
+        since_ms: When it could be served first, or again after a retry, server clock; of a delayed
+            one when it will be. None when not known.
         body: Opaque bytes, see :mod:`vtrr_queue.payload`.
     """
 
@@ -56,6 +65,7 @@ class Seen:
     expires_at_ms: int | None = None
     cancelled: bool = False
     reason: str = ""
+    since_ms: int | None = None
     body: bytes = field(default=b"", repr=False)
 
 
@@ -71,16 +81,16 @@ class Items:
 
     def find(self, item_id: str) -> Seen | None:
         """An item by its id; None when it is unknown, as when it is done."""
-        keys = self._keys
+        keys, stored = self._keys, pack_id(item_id)
         record, letter, due, cancelled = at_once(
-            self._client, ("HGET", keys["task"], item_id), ("HGET", keys["dead"], item_id),
-            ("ZSCORE", keys["delayed"], item_id), ("HGET", keys["cancelled"], item_id),
+            self._client, ("HGET", keys["task"], stored), ("HGET", keys["dead"], stored),
+            ("ZSCORE", keys["delayed"], stored), ("HGET", keys["cancelled"], stored),
         )  # fmt: skip
         if record:
             lease = self._lease(item_id) if due is None else None
             return _seen(item_id, record, lease, due, is_cancelled=cancelled is not None)
         if letter:
-            dead = read_dead_letter(item_id.encode(), letter)
+            dead = read_dead_letter(stored, letter)
             return Seen(
                 item_id, dead.partition, "dead", PRIORITY_DEFAULT, dead.weight, dead.timeouts,
                 dead.retries, reason=dead.reason, body=dead.body,
@@ -113,7 +123,7 @@ class Items:
         texts = self._client.read(*(("HGET", self._keys["task"], each) for each in ids))
         for item_id, text in zip(ids, texts, strict=True):
             if text:  # else it was cancelled
-                yield _seen(item_id.decode(), text, None, None, is_cancelled=False)
+                yield _seen(unpack_id(item_id), text, None, None, is_cancelled=False)
 
     def _lease(self, item_id: str) -> HeldLease | None:
         leases = Roster(self._client, self._keys).leases()
@@ -131,5 +141,5 @@ def _seen(
         holder=lease.holder if lease else "",
         started_at_ms=lease.started_at_ms if lease else None,
         expires_at_ms=lease.expires_at_ms if lease else None,
-        cancelled=is_cancelled and lease is not None, body=body,
+        cancelled=is_cancelled and lease is not None, since_ms=read_since(record), body=body,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from vtrr_queue.audit import at_once
 from vtrr_queue.model import PRIORITY_DEFAULT
 from vtrr_queue.policy import FIELDS, read_policy
-from vtrr_queue.records import read_dead_letter, read_priority, read_record
+from vtrr_queue.records import pack_id, read_dead_letter, read_priority, read_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,13 +85,13 @@ class Reasons:
                 yield Reason("idle", f"nothing of {name!r} waits or runs", name)
 
     def _of_item(self, item_id: str, leases: list[HeldLease]) -> Iterator[Reason]:
+        keys, stored = self._keys, pack_id(item_id)
         record, letter, due, cancelled = at_once(
-            self._client, ("HGET", self._keys["task"], item_id),
-            ("HGET", self._keys["dead"], item_id), ("ZSCORE", self._keys["delayed"], item_id),
-            ("HGET", self._keys["cancelled"], item_id),
+            self._client, ("HGET", keys["task"], stored), ("HGET", keys["dead"], stored),
+            ("ZSCORE", keys["delayed"], stored), ("HGET", keys["cancelled"], stored),
         )  # fmt: skip
         if letter:
-            dead = read_dead_letter(item_id.encode(), letter)
+            dead = read_dead_letter(stored, letter)
             text = f"it is a dead letter since {_clock(dead.died_at_ms)}: {dead.reason}"
             yield Reason("dead", text, dead.partition)
         if not record:
@@ -145,7 +145,8 @@ class Reasons:
         before = [self._keys.backlog(partition, each) for each in sorted(used) if each < priority]
         own = self._keys.backlog(partition, priority)
         place, *counts = self._client.read(
-            ("LPOS", own, item_id, "MAXLEN", SEARCHED), *(("LLEN", each) for each in before)
+            ("LPOS", own, pack_id(item_id), "MAXLEN", SEARCHED),
+            *(("LLEN", each) for each in before),
         )
         if place is None:
             text = f"more than {SEARCHED} items are before it in {partition!r}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -50,7 +50,8 @@ class Row:
         until_ms: When a hold or a limit ends, server clock, ms since the epoch; else None.
         waiting: Items in its backlogs, of all priorities.
         running: Leases held.
-        oldest: Age of its oldest waiting item, s; None when nothing waits or it is not known.
+        oldest: Age of its oldest waiting item, s, since it could be served first; None when nothing
+            waits.
         share: Its share.
         cap: Most items that may run at once; None for any number.
         rate: How fast its items may start; None for any.
@@ -174,6 +175,8 @@ class Survey:
             raise ArgumentError("sort", sort, f"one of {', '.join(get_args(Sort))}")
         if not 0 <= limit <= LIMIT_MAX:
             raise ArgumentError("limit", limit, f"from 0 to {LIMIT_MAX}")
+        if sort == "oldest" and not self._roster.ages:
+            self._roster.ages, self._known = True, False
         small = len(self._roster.waiting) <= RENEWED_AT_ONCE
         whole = self._roster.renew(None if small or not self._known else RENEWED_AT_ONCE)
         self._known = True
@@ -239,7 +242,7 @@ class Survey:
 
     def _ranked(self, moment: _Moment, sort: Sort, most: int, find: str | None) -> list[bytes]:
         """Names that come first, by the counts there are."""
-        waiting, parts = self._roster.waiting, moment.charged
+        waiting, parts, now = self._roster.waiting, moment.charged, moment.now_ms
         if sort == "running" or moment.by_runtime:
             parts = moment.running
         running: Iterable[bytes] = moment.running
@@ -249,6 +252,10 @@ class Survey:
             running = [name for name in running if wanted in name.decode().casefold()]
             rest = [pair for pair in rest if wanted in pair[0].decode().casefold()]
         names = nlargest(most, running, key=lambda name: (parts[name], waiting.get(name, 0)))
+        if sort == "oldest":
+            since = self._roster.since
+            first = nsmallest(most, rest, key=lambda pair: since.get(pair[0], now))
+            return list(dict.fromkeys([*(name for name, _ in first), *names]))
         names += [name for name, _ in nlargest(most, rest, key=itemgetter(1))]
         return list(dict.fromkeys(names))
 
@@ -256,7 +263,7 @@ class Survey:
         counts = self._roster.recount(names)
         places = self._places(names)
         total = self._total_share(moment)
-        ages = self._ages(moment, names)
+        ages = self._roster.oldest(names)
         rows: list[Row] = []
         for name, waiting, (text, wake), age in zip(names, counts, places, ages, strict=True):
             running = moment.running[name]
@@ -270,7 +277,7 @@ class Survey:
             due = 0.0 if state in {"paused", "held"} else share / max(total, share)
             rows.append(Row(
                 name=name.decode(), state=state, until_ms=until_ms, waiting=waiting,
-                running=running, oldest=age if waiting else None, share=share,
+                running=running, oldest=_oldest(age, moment.now_ms), share=share,
                 cap=None if cap == math.inf else int(cap),
                 rate=rate if isinstance(rate, Rate) else None, used=moment.used(name), due=due,
             ))  # fmt: skip
@@ -296,9 +303,6 @@ class Survey:
         only_running = moment.running.keys() - self._roster.waiting.keys()
         return self._roster.total_share + sum(map(self._roster.share, only_running))
 
-    def _ages(self, moment: _Moment, names: Sequence[bytes]) -> list[float | None]:
-        return [_oldest(name, moment.now_ms) for name in names]
-
     def _overview(
         self, moment: _Moment, partitions: int, rows: Sequence[Row], *, whole: bool
     ) -> Overview:
@@ -317,9 +321,9 @@ class Survey:
         )  # fmt: skip
 
 
-def _oldest(_name: bytes, _now_ms: int) -> float | None:
-    """Age of the oldest waiting item of a partition, s; records do not tell it yet."""
-    return None
+def _oldest(since: int | None, now_ms: int) -> float | None:
+    """Age of the oldest waiting item of a partition, s; None when nothing waits."""
+    return None if since is None else max(0.0, (now_ms - since) / 1000)
 
 
 def _state(

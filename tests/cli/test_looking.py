@@ -153,7 +153,7 @@ def test_why_without_a_worker(stage, shell):
     engine.enqueue("a", [])
     stage.redis.zadd("vtrr:lonely:queue", {"a": 0})
     stage.redis.rpush("vtrr:lonely:backlog:a", "x")
-    stage.redis.hset("vtrr:lonely:task", "x", "   1 a")
+    stage.redis.hset("vtrr:lonely:task", "x", "    1 a")
     stage.redis.set("vtrr:lonely:schema", "4")
     ran = shell.alone("why", "a", name="lonely")
     assert ran.out.startswith("no worker: no worker of this queue is running\n")

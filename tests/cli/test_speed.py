@@ -30,7 +30,7 @@ def server():
             name = f"tenant-{number:06d}"
             pipeline.zadd("vtrr:files:queue", {name: 0})
             pipeline.rpush(f"vtrr:files:backlog:{name}", f"{number}")
-            pipeline.hset("vtrr:files:task", f"{number}", f"   {len(name)} {name}body")
+            pipeline.hset("vtrr:files:task", f"{number}", f"    {len(name)} {name}body")
             if number % 1000 == 999:
                 pipeline.execute()
         yield server

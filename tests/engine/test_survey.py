@@ -1,8 +1,10 @@
 """The survey finds every partition with work, wherever it stands, and says why it waits."""
 
 import math
+from uuid import uuid4
 
 import pytest
+import redis
 
 from tests.queues import audited_engine, drain, items
 from tests.stored import stored
@@ -165,6 +167,37 @@ def test_find_takes_a_part_of_a_name_in_any_case(engine, look):
     assert [row.name for row in look(find="bolt").rows] == ["bolt"]
 
 
+def test_the_oldest_item_of_a_partition(engine, look):
+    """Its age counts from when it could be served; a delayed item that is not due has none."""
+    engine.enqueue("young", items("y1"))
+    engine.enqueue("old", items(str(uuid4())))
+    engine.enqueue("later", items("l1", delay_ms=60_000))
+    engine.enqueue("gone", items("g1"))
+    engine.cancel(["g1"])
+    for name, back_ms in (("young", 5_000), ("old", 90_000)):
+        move_back(engine, name, back_ms)
+    found = look("oldest")
+    assert [row.name for row in found.rows] == ["old", "young"]
+    assert 90 <= found.rows[0].oldest < 95
+    assert 5 <= found.rows[1].oldest < 10
+    assert [row.name for row in look("oldest", limit=1).rows] == ["old"]
+    assert len(engine.lease(count=2).items) == 2
+    engine.enqueue("young", items("y2"))
+    assert {row.name: row.oldest is None for row in look("oldest").rows} == {
+        "young": False, "old": True,
+    }  # fmt: skip
+
+
+def move_back(engine, partition, by_ms):
+    """Make the records of a partition older than they are."""
+    client = redis.Redis(connection_pool=engine.client.pool)
+    for item_id in client.lrange(engine.keys.backlog(partition), 0, -1):
+        text = client.hget(engine.keys["task"], item_id)
+        *head, since, rest = text.split(b" ", 4)
+        words = (*head, f"{int(since, 16) - by_ms:x}".encode(), rest)
+        client.hset(engine.keys["task"], item_id, b" ".join(words))
+
+
 def test_later_looks_follow_what_happens(engine, look):
     engine.enqueue("a", items("a1", "a2"))
     assert {row.name for row in look().rows} == {"a"}
@@ -267,6 +300,13 @@ class TestWhy:
     def test_what_is_delayed(self, states):
         (reason,) = Survey(states).why("later")
         assert (reason.kind, reason.partition) == ("delayed", "ready")
+
+    def test_an_item_with_a_uuid(self, engine, kinds):
+        waiting, running = str(uuid4()), str(uuid4())
+        engine.enqueue("a", items(running, waiting))
+        assert engine.lease().items
+        assert kinds(running) == ["running"]
+        assert kinds(waiting) == ["no worker", "ahead", "behind"]
 
     def test_what_is_dead(self, engine):
         engine.enqueue("a", items("a1"))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
 
-from vtrr_queue.metrics.readings import METRICS, Metric, Readings
+from vtrr_queue.metrics.readings import METRICS, Readings
+from vtrr_queue.stats import BOUNDS, Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
     from vtrr_queue.engine import Engine
-    from vtrr_queue.metrics.readings import Queue
+    from vtrr_queue.metrics.readings import Figure, Metric, Queue
 
 PREFIX = "vtrr_queue"
 PORT = 9880
@@ -51,7 +57,11 @@ class Collector:
         """The metrics with the figures of now."""
         families = {metric.name: _family(metric) for metric in METRICS}
         for figure in self._readings.take():
-            families[figure.metric].add_metric(figure.labels, figure.value)
+            family = families[figure.metric]
+            if isinstance(family, HistogramMetricFamily):
+                _add_histogram(family, figure)
+            else:
+                family.add_metric(figure.labels, figure.value)
         return [family for family in families.values() if family.samples]
 
 
@@ -116,6 +126,19 @@ def serve_metrics(
     return MetricsServer(server, thread)
 
 
-def _family(metric: Metric) -> GaugeMetricFamily | CounterMetricFamily:
-    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+FAMILIES = {
+    "counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily,
+}  # fmt: skip
+
+
+def _add_histogram(family: HistogramMetricFamily, figure: Figure) -> None:
+    histogram = figure.value
+    if isinstance(histogram, Histogram):
+        bounds = [*(repr(bound) for bound in BOUNDS), "+Inf"]
+        buckets = list(zip(bounds, accumulate(histogram.counts), strict=True))
+        family.add_metric(figure.labels, buckets, histogram.sum_seconds)
+
+
+def _family(metric: Metric) -> Any:  # noqa: ANN401 - prometheus_client types them in part
+    kind = FAMILIES[metric.kind]
     return kind(f"{PREFIX}_{metric.name}", metric.about, labels=metric.labels, unit=metric.unit)

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, VTRRError
+from vtrr_queue.stats import TOTALS, read_statistics
 from vtrr_queue.survey import LIMIT_MAX, Survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from vtrr_queue.stats import Histogram, Statistics
     from vtrr_queue.survey import Overview
 
 logger = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ OTHER = "other"
 FRESH_SECONDS = 0.5
 """Figures of this age are given out again: one scrape may ask several times."""
 
-Kind = Literal["gauge", "counter"]
+Kind = Literal["gauge", "counter", "histogram"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Metric:
         name: In words, without prefix and unit.
         unit: ``items``, ``partitions``, ``seconds``, ``ratio``, or empty.
         about: What it says.
-        kind: Whether it only rises.
+        kind: Whether it only rises; of a histogram every bucket does.
         of_partitions: Whether it has a partition label besides the queue's.
     """
 
@@ -75,6 +77,19 @@ METRICS = (
            of_partitions=True),
     Metric("partition_share_due", "ratio", "The part that its share entitles it to.",
            of_partitions=True),
+    Metric("partition_share_served", "ratio",
+           "Its part of what all partitions were charged in the last five to six minutes.",
+           of_partitions=True),
+    Metric("served", "items", "Leases given to workers.", "counter"),
+    Metric("acked", "items", "Runs that took their item with them, failures too.", "counter"),
+    Metric("failed", "items", "Runs that ended with an exception and no retry.", "counter"),
+    Metric("retried", "items", "Runs that ended with a Celery retry.", "counter"),
+    Metric("released", "items", "Runs whose item was put back without blame.", "counter"),
+    Metric("timed_out", "items", "Runs that were lost: killed or beyond their lease.", "counter"),
+    Metric("died", "items", "Items that became dead letters.", "counter"),
+    Metric("waiting_time", "seconds", "From when an item could be served to its lease.",
+           "histogram"),
+    Metric("run_time", "seconds", "From a lease to the end of its run.", "histogram"),
 )  # fmt: skip
 """All of them; figures may come for these names only."""
 
@@ -86,12 +101,12 @@ class Figure:
     Attributes:
         metric: Name of a :class:`Metric`.
         labels: Values of its labels, in their order.
-        value: The number, in the metric's unit.
+        value: The number, in the metric's unit, or the histogram.
     """
 
     metric: str
     labels: tuple[str, ...]
-    value: float
+    value: float | Histogram
 
 
 class Queue(Protocol):
@@ -142,19 +157,16 @@ class Readings:
         engine, name = self._engines[at], self._engines[at].keys.name
         try:
             return [
-                *self._now(engine, self._surveys[at]),
-                *_so_far(engine),
+                *self._of_engine(engine, self._surveys[at]),
                 Figure("up", (name,), 1),
             ]
         except VTRRError as exc:
             logger.warning("no metrics of queue %r: %s", name, exc)
             return [Figure("up", (name,), 0)]
 
-    def _now(self, engine: Engine, survey: Survey) -> Iterator[Figure]:
-        if self._partitions:
-            overview = survey.of(self._partitions)
-        else:
-            overview = survey.look(limit=self._top)
+    def _of_engine(self, engine: Engine, survey: Survey) -> Iterator[Figure]:
+        named = self._partitions
+        overview = survey.of(named) if named else survey.look(limit=self._top)
         first = survey.look(sort="oldest", limit=1).rows
         (triggers,) = engine.client.read(("ZCARD", engine.keys["triggers"]))
         values = {
@@ -167,13 +179,32 @@ class Readings:
         age = first[0].oldest if first else 0.0
         if age is not None:
             yield Figure("oldest_waiting", (overview.name,), age)
+        statistics = read_statistics(engine.client, engine.keys)
         if self._top or self._partitions:
             yield from _of_partitions(overview)
+            yield from _served(overview, statistics, self._partitions)
+        if statistics.since_ms is not None:
+            yield from _so_far(overview.name, statistics)
 
 
-def _so_far(_engine: Engine) -> Iterator[Figure]:
-    """Counters and histograms: this is the place for what the engine's statistics tell."""
-    yield from ()
+def _so_far(queue: str, statistics: Statistics) -> Iterator[Figure]:
+    """What workers have counted."""
+    for total in TOTALS:
+        name = "died" if total == "dead" else total
+        yield Figure(name, (queue,), getattr(statistics, total))
+    yield Figure("waiting_time", (queue,), statistics.waited)
+    yield Figure("run_time", (queue,), statistics.ran)
+
+
+def _served(overview: Overview, statistics: Statistics, named: Sequence[str]) -> Iterator[Figure]:
+    """Parts of what was charged, of the chosen partitions and of all others together."""
+    whole = sum(statistics.service.values())
+    if not whole:
+        return
+    names = set(named or (row.name for row in overview.rows)) - {OTHER, ""}
+    parts = {name: statistics.service.get(name, 0.0) / whole for name in sorted(names)}
+    for name, part in {**parts, OTHER: max(0.0, 1 - sum(parts.values()))}.items():
+        yield Figure("partition_share_served", (overview.name, name), part)
 
 
 def _of_partitions(overview: Overview) -> Iterator[Figure]:
