@@ -36,7 +36,7 @@ OVERLAP = 50
 SCAN_COUNT = 500
 """Fields of a hash that one HSCAN looks at."""
 
-FRONTS_AT_ONCE = 100
+FRONTS_AT_ONCE = 50
 """Partitions whose oldest item one script looks at, in less than a millisecond."""
 
 _SHARE, _PAUSED, _HOLD = (FIELDS.index(field) for field in ("share", "paused", "hold"))

@@ -18,9 +18,10 @@ from vtrr_queue.errors import ArgumentError
 from vtrr_queue.policy import FIELDS, Policy, Rate, read_policy
 from vtrr_queue.reasons import Reason, Reasons
 from vtrr_queue.roster import Roster
+from vtrr_queue.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vtrr_queue.engine import Engine
 
@@ -55,7 +56,8 @@ class Row:
         share: Its share.
         cap: Most items that may run at once; None for any number.
         rate: How fast its items may start; None for any.
-        used: Its part of what is being served, 0 to 1: of the charges of all leases, or of their
+        used: Its part of what was served, 0 to 1: of all charges of the last five to six minutes
+            where workers keep statistics; else of the charges of the leases held, or of their
             number where run time is charged.
         due: The part its share entitles it to: its share divided by the shares of all partitions
             that have work. 0 while it is paused or held; these do not count for the others.
@@ -127,11 +129,17 @@ class _Moment:
     by_runtime: bool
     running: Counter[bytes] = field(default_factory=Counter)
     charged: Counter[bytes] = field(default_factory=Counter)
+    service: Mapping[bytes, float] = field(default_factory=dict)
+    total: float = 0.0
 
     def used(self, name: bytes) -> float:
-        """Part of what is being served."""
-        parts = self.running if self.by_runtime else self.charged
-        return parts[name] / (sum(parts.values()) or 1)
+        """Part of what was served, or is."""
+        return self.served.get(name, 0) / (self.total or 1)
+
+    @property
+    def served(self) -> Mapping[bytes, float]:
+        """What ``used`` is a part of."""
+        return self.service or (self.running if self.by_runtime else self.charged)
 
 
 class Survey:
@@ -147,6 +155,7 @@ class Survey:
     def __init__(self, engine: Engine) -> None:
         self._client, self._keys = engine.client, engine.keys
         self._roster = Roster(engine.client, engine.keys)
+        self._window = Window(engine.client, engine.keys)
         self._known = False
 
     def status(self) -> Overview:
@@ -156,8 +165,8 @@ class Survey:
         ones with nothing running are not counted.
         """
         moment = self._moment()
-        others = [name for name in moment.running if not self._is_queued([name])[0]]
-        return self._overview(moment, moment.depth["queue"] + len(others), (), whole=False)
+        others = self._is_queued(list(moment.running)).count(False)
+        return self._overview(moment, moment.depth["queue"] + others, (), whole=False)
 
     def look(self, sort: Sort = "backlog", limit: int = 20, find: str | None = None) -> Overview:
         """The queue's numbers and its largest partitions.
@@ -238,20 +247,21 @@ class Survey:
         for lease in self._roster.leases():
             moment.running[lease.partition.encode()] += 1
             moment.charged[lease.partition.encode()] += lease.charge  # type: ignore[assignment]
+        moment.service = self._window.service(moment.now_ms)
+        moment.total = sum(moment.served.values())
         return moment
 
     def _ranked(self, moment: _Moment, sort: Sort, most: int, find: str | None) -> list[bytes]:
         """Names that come first, by the counts there are."""
-        waiting, parts, now = self._roster.waiting, moment.charged, moment.now_ms
-        if sort == "running" or moment.by_runtime:
-            parts = moment.running
-        running: Iterable[bytes] = moment.running
+        waiting, now = self._roster.waiting, moment.now_ms
+        parts: Mapping[bytes, float] = moment.served if sort == "used" else moment.running
+        running: Iterable[bytes] = moment.running.keys() | (parts.keys() & waiting.keys())
         rest: Iterable[tuple[bytes, int]] = waiting.items()
         if find:
             wanted = find.casefold()
             running = [name for name in running if wanted in name.decode().casefold()]
             rest = [pair for pair in rest if wanted in pair[0].decode().casefold()]
-        names = nlargest(most, running, key=lambda name: (parts[name], waiting.get(name, 0)))
+        names = nlargest(most, running, key=lambda name: (parts.get(name, 0), waiting.get(name, 0)))
         if sort == "oldest":
             since = self._roster.since
             first = nsmallest(most, rest, key=lambda pair: since.get(pair[0], now))
@@ -295,8 +305,9 @@ class Survey:
         return list(zip(texts, wakes, strict=True))
 
     def _is_queued(self, names: Sequence[bytes]) -> list[bool]:
-        commands = (("ZSCORE", self._keys["queue"], name) for name in names)
-        return [score is not None for score in self._client.read(*commands)]
+        commands = [("ZSCORE", self._keys["queue"], name) for name in names]
+        scores = self._client.read(*commands) if commands else []
+        return [score is not None for score in scores]
 
     def _total_share(self, moment: _Moment) -> float:
         """Sum of the shares of the partitions that have work and are neither paused nor held."""

@@ -13,6 +13,7 @@ from vtrr_queue.errors import ArgumentError, Refused
 from vtrr_queue.inspector import Inspector
 from vtrr_queue.model import NewItem
 from vtrr_queue.policy import Rate
+from vtrr_queue.stats import Tally
 from vtrr_queue.survey import Survey
 
 
@@ -115,6 +116,23 @@ def test_used_counts_runs_where_time_is_charged(engine, look):
     assert len(engine.lease(count=2).items) == 2
     rows = rows_of(look())
     assert (rows["light"].used, rows["heavy"].used) == (0.5, 0.5)
+
+
+def test_used_is_what_was_charged_where_workers_keep_statistics(engine, look):
+    """Also of those that run nothing now; what others have used is part of the whole."""
+    for name in ("a", "b", "c"):
+        engine.enqueue(name, items(f"{name}1", f"{name}2"))
+    assert engine.lease().items
+    tally = Tally()
+    for name, amount in (("b", 30), ("c", 50), ("gone", 20)):
+        tally.charged(name, amount)
+    engine.count(tally)
+    found = look("used")
+    assert [(row.name, row.used) for row in found.rows] == [("c", 0.5), ("b", 0.3), ("a", 0.0)]
+    tally = Tally()
+    tally.charged("a", 100)
+    engine.count(tally)
+    assert [(row.name, row.used) for row in look("used", limit=1).rows] == [("a", 0.5)]
 
 
 def test_settings_are_those_in_force(engine, look):

@@ -11,7 +11,7 @@ from vtrr_queue.keys import SCHEMA
 from vtrr_queue.survey import Survey
 
 PARTITIONS = 100_000
-LONGEST_US = 2500
+LONGEST_US = 5000
 ROUNDS = 5
 SINCE = 1_700_000_000_000
 

@@ -64,4 +64,4 @@ def test_a_worker_exports_what_it_does(folder):
 
 def test_a_registry_of_the_app_and_the_global_meter(folder):
     python(folder, ENQUEUE)
-    assert python(folder, OTHERS) == "3.0"
+    assert float(python(folder, OTHERS)) == 3

@@ -41,6 +41,7 @@ class LazyGroup(click.Group):
 @click.option("--name", "--queue", "name", metavar="NAME",
               help="Which queue; needed where there are several, and without an app.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@click.version_option(package_name="vtrr-queue")
 @click.pass_context
 def vtrr(ctx: click.Context, url: str | None, name: str | None, *, as_json: bool) -> None:
     """See who waits in a fair queue and why, and act on one tenant."""
