@@ -29,7 +29,7 @@ WINDOWS = {
 }
 SMALL = {"bolt": 5, "corner-shop": 3, "dinner & co": 4, "לקוח גדול": 2}
 BUSY = 12
-CHANCE = 0.16
+CHANCE = 0.09
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
         engine.set_policy("corner-shop", share=2.0)
         bury(engine)
         engine.enqueue("acme", items(*(f"a{number}" for number in range(2500))))
-        engine.enqueue("night-import", items(*(f"n{number}" for number in range(300))))
+        engine.enqueue("night-import", items(*(f"n{number}" for number in range(6))))
         engine.set_policy("night-import", paused=True)
         with served(create_app(engine, token="x" * 20, refresh_seconds=0.5)) as url:
             with browser.page(url, height=1000) as page:  # somebody looks, so there is a line

@@ -90,7 +90,8 @@ class Browser:
         page.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 500)  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        page.call("Emulation.setEmulatedMedia", features=[scheme])
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        page.call("Emulation.setEmulatedMedia", features=[scheme, still])
         page.call("Page.navigate", url=url)
         try:
             yield page

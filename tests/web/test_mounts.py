@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import time
 
 import httpx
 import pytest
@@ -81,6 +82,21 @@ def running(command, folder):
         print((folder / "log").read_text())
 
 
+class Quiet:
+    """Whether Redis has heard nothing for longer than a page's refresh."""
+
+    def __init__(self, redis_client):
+        self._client, self._count, self._since = redis_client, -1, 0.0
+
+    def is_so(self):
+        stats = self._client.info("commandstats")
+        count = stats.get("cmdstat_hlen", {"calls": 0})["calls"]
+        if count != self._count:
+            self._count, self._since = count, time.monotonic()
+        return time.monotonic() - self._since > 3
+
+
+@pytest.mark.timeout(90)
 @pytest.mark.parametrize("site", SITES)
 def test_it_stands_under_a_path_of_the_site(server, folder, site):
     """The page, its files, its stream and its actions work; the site's own pages too."""
@@ -97,6 +113,8 @@ def test_it_stands_under_a_path_of_the_site(server, folder, site):
         done = client.post("/vtrr/do/pause", json=PAUSE, headers=HEADERS)
         assert done.status_code == 200
         with server.client(1) as redis_client:
+            quiet = Quiet(redis_client)
+            eventually(quiet.is_so, 40, "Redis is left alone after the viewer has gone")
             engine = Engine(redis_client, "files")
             assert engine.policy("acme").paused
             engine.client.close()

@@ -226,6 +226,22 @@ def test_names_are_text(browser, engine, serve):
             eventually(lambda name=name: engine.policy(name).paused, 10, f"{name!r} is paused")
 
 
+def test_who_uses_more_than_its_due_is_amber(browser, engine, serve):
+    """By a quarter, and by more than a slot: one slot more or less is chance."""
+    engine.enqueue("acme", items(*(f"a{number}" for number in range(20))))
+    assert len(engine.lease(count=6).items) == 6
+    engine.enqueue("bolt", items("b1", "b2"))
+    over = "[...document.querySelectorAll('.track.over')].map(e => e.closest('tr').data.name)"
+    with browser.page(serve()) as page:
+        page.wait_text("#live", "live")
+        assert rows(page)["acme"][3] == "100 % of 50 % due"
+        assert page.run(over) == ["acme"]
+        engine.lease(count=2)
+        engine.enqueue("corner", items("c1", "c2"))
+        eventually(lambda: rows(page).get("corner"), 10, "corner comes")
+        assert page.run(over) == ["acme"]
+
+
 def test_why_something_waits(browser, engine, serve):
     engine.enqueue("acme", items("a1"))
     engine.set_policy("acme", paused=True)

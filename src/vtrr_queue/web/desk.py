@@ -217,8 +217,14 @@ def _row(row: Row, own: Policy, overview: Overview) -> dict[str, Any]:
         "name": row.name, "waiting": row.waiting, "running": row.running, "oldest": row.oldest,
         "share": row.share, "cap": row.cap, "state": row.state, "left": left,
         "paused": own.paused, "used": row.used, "due": row.due,
+        "over": _is_over(row, overview.running),
         "own": {"share": own.share, "cap": _bound(own.cap), "rate": _rate(own.rate)},
     }  # fmt: skip
+
+
+def _is_over(row: Row, running: int) -> bool:
+    """Whether it uses clearly more than its due: by a quarter, and by more than one slot."""
+    return row.used > 1.25 * row.due and (row.used - row.due) * running > 1.5  # noqa: PLR2004
 
 
 def _bound(number: float | None) -> str | int | None:

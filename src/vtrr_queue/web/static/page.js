@@ -80,8 +80,8 @@ function drawChart(state) {
   at("legend").replaceChildren(
     element("li", { "data-line": 0 }, ages ? "oldest of the queue" : "whole queue"),
     ...chosen.map((name, index) => element("li", { "data-line": index + 1 }, named(name))));
-  const most = Math.max(0, ...whole.map(([, value]) => value));
   const last = ages ? totals.oldest ?? 0 : totals.waiting;
+  const most = Math.max(last, ...whole.map(([, value]) => value));
   const what = ages ? "The oldest item waits for" : "Items that wait:";
   at("chart-says").textContent = `${what} ${say(last)} now, ${say(most)} at most while somebody looked.`;
 }

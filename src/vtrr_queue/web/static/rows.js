@@ -95,11 +95,11 @@ function stateOf({ state, left }) {
   return left === null ? state : `${state}, ${duration(left)} more`;
 }
 
-function updateShare(cells, { used, due, share }) {
+function updateShare(cells, { used, due, over, share }) {
   const words = `${percent(used)} of ${percent(due)} due`;
   cells.used.style.width = width(used);
   cells.due.style.insetInlineStart = width(due);
-  cells.track.classList.toggle("over", used > due * 1.25 + 0.02);
+  cells.track.classList.toggle("over", over);
   cells.words.textContent = share === 1 ? words : `${words}, share ${share}`;
 }
 
