@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -196,6 +196,19 @@ class Survey:
         waiting = self._roster.waiting
         partitions = len(waiting) + sum(name not in waiting for name in moment.running)
         return self._overview(moment, partitions, rows, whole=whole)
+
+    def of(self, names: Sequence[str]) -> Overview:
+        """The queue's numbers, and as rows those of these partitions that have work.
+
+        Args:
+            names: Their names; the rows come in this order.
+
+        Raises:
+            Unavailable: Redis did not answer.
+        """
+        overview = self.look(limit=0)
+        rows = self._rows(self._moment(), [name.encode() for name in names])
+        return replace(overview, rows=tuple(rows))
 
     def why(self, name: str) -> list[Reason]:
         """Why a partition, or an item, is not running.
