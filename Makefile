@@ -15,7 +15,7 @@ find_python = $(or $(PYTHON$(subst .,,$(1))),$(shell \
 	{ prefix=$$(pyenv prefix $(1) 2>/dev/null) && echo "$$prefix/bin/python"; }))
 
 .DEFAULT_GOAL := check
-.PHONY: setup demo test lint types bench chaos docs check compat compat-oldest FORCE
+.PHONY: setup demo test lint types bench chaos docs site check compat compat-oldest FORCE
 
 setup: $(STAMP)
 
@@ -50,6 +50,11 @@ chaos: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m pytest tests/docs tests/unit/test_spec_coverage.py $(ARGS)
+
+# Warnings are errors; -E because the list of guides is made of the files that are there.
+site: $(STAMP)
+	$(BIN)/python -m sphinx -b html -E -W --keep-going -n -q docs build/site
+	@echo "build/site/index.html"
 
 check: lint types test
 
