@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import vtrr_queue
 
@@ -64,16 +64,18 @@ def list_guides(_app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = source[0].replace(GUIDES, "\n".join(guides))
 
 
-def skip_plans(_app: Sphinx, _what: str, _name: str, member: Any, *_: Any) -> bool | None:
+def skip_plans(_app: Sphinx, _what: str, _name: str, member: object, *_: object) -> bool | None:
     """Leave out the methods that plan a call."""
     returned = str(getattr(member, "__annotations__", {}).get("return", ""))
     return True if returned.startswith(PLANS) else None
 
 
-def keep_colons(_app: Sphinx, what: str, *args: Any) -> None:
+def keep_colons(
+    _app: Sphinx, what: str, _name: str, _member: object, _options: object, lines: list[str]
+) -> None:
     """Begin with an empty line: Napoleon takes what stands before a colon for the type."""
     if what in {"attribute", "data", "property"}:
-        args[-1].insert(0, "")
+        lines.insert(0, "")
 
 
 def find_by_end(

@@ -15,7 +15,9 @@ from vtrr_queue.scripting import Script, load, script_names
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference" / "scripts.md"
 
-STATUSES = {"schema": "the keys belong to another layout, or use a feature this text has no part for"}
+STATUSES = {
+    "schema": "the keys belong to another layout, or use a feature this text has no part for"
+}
 """Replies that mean the same in every script, explained once."""
 
 _TEXT = """\
@@ -23,18 +25,19 @@ _TEXT = """\
 
 <!-- Written by tools/scripts_page.py from the headers of the scripts; don't edit. -->
 
-All that changes a queue happens in one of these Lua scripts, each of which is one step for everybody
-else. `Engine` has a method for each. They are sent with EVALSHA and loaded when the server does not know
-them; key names stand in the text, so each queue has its own. The one key that is passed,
-`vtrr:{{name}}:schema`, tells a cluster where to run it.
+All that changes a queue happens in one of these Lua scripts, each of which is one step for
+everybody else. `Engine` has a method for each. They are sent with EVALSHA, and loaded when the
+server does not know them; key names stand in the text, so each queue has its own. The one key that
+is passed, `vtrr:{{name}}:schema`, tells a cluster where to run it.
 
-A reply is a list: a status word, the echo of the caller (a token, or a word made for this call), and then
-what the script has to say. Most go on with the server's time in ms, the number of triggers to publish, how
-many items wait, and when to come again (ms, or empty). Besides what is listed, every script may answer
-`{{"schema", echo, found}}` and changes nothing then: {schema}.
+A reply is a list: a status word, the echo of the caller (a token, or a word made for this call),
+and then what the script has to say. Most go on with the server's time in ms, the number of triggers
+to publish, how many items wait, and when to come again (ms, or empty). Besides what is listed,
+every script may answer `{{"schema", echo, found}}` and changes nothing then: {schema}.
 
-`replay` counts how often the same call was sent before: a call whose reply was lost is sent again with the
-same ids, and takes effect once. How: [idempotent calls](../design/0003-idempotent-calls.md).
+`replay` counts how often the same call was sent before: a call whose reply was lost is sent again
+with the same ids, and takes effect once; see
+[idempotent calls](../design/0003-idempotent-calls.md).
 
 {scripts}
 ## Commands

@@ -13,7 +13,7 @@ from tests.waiting import eventually
 from tests.workers import Worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-OTHERWISE = {"django.md", "testing.md"}  # tests of their own run them
+OTHERWISE = {"django.md", "testing.md", "tutorial.md"}  # tests of their own run them
 
 
 @pytest.fixture
