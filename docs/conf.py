@@ -33,6 +33,8 @@ html_title = f"vtrr-queue {release}"
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
 
+smartquotes = False  # an empty string in prose is two straight marks
+
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
