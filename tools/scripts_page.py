@@ -15,6 +15,14 @@ from vtrr_queue.scripting import Script, load, script_names
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference" / "scripts.md"
 
+BESIDE = (
+    *("auth", "client|setinfo", "client|setname", "eval", "evalsha", "exec", "hello", "hgetall"),
+    *("hmget", "info", "lrange", "multi", "ping", "scan", "select", "subscribe", "unsubscribe"),
+    *("wait", "waitaof", "zrevrange", "zscan"),
+)
+"""Commands that the library sends beside the scripts: connections, hints, ``durability=``, what the
+inspector and the dead letters read. The doctor asks with more, and says when it may not."""
+
 STATUSES = {
     "schema": "the keys belong to another layout, or use a feature this text has no part for"
 }
@@ -40,11 +48,19 @@ with the same ids, and takes effect once; see
 [idempotent calls](../design/0003-idempotent-calls.md).
 
 {scripts}
-## Commands
+## Rights
 
-The scripts call these commands, on keys of their queue and on nothing else:
+This gives a user of the server what a queue called `files` needs, and nothing else. Producers and
+workers need the same.
 
-{commands}
+```text
+ACL SETUSER files on >SECRET resetkeys ~vtrr:files:* resetchannels &vtrr:files:* -@all {commands}
+```
+
+For the [doctor](../doctor.md) add `+config|get`, or it will say what it could not look at;
+`+command|info` lets `durability="fsync"` find out beforehand whether the server can do it. On
+Redis 6.2 leave out `+waitaof` and `+client|setinfo`, which it does not know. The broker is another
+matter: there Celery needs rights of its own.
 """
 
 _SCRIPT = """\
@@ -69,11 +85,11 @@ Keys: {keys}.
 def render() -> str:
     """The text of docs/reference/scripts.md."""
     scripts = [load(name) for name in script_names()]
-    commands = sorted({command for script in scripts for command in commands_of(script)})
+    commands = {command.lower() for script in scripts for command in commands_of(script)}
     return _TEXT.format(
         schema=STATUSES["schema"],
         scripts="\n".join(_section(script) for script in scripts),
-        commands=" ".join(f"`{command}`" for command in commands),
+        commands=" ".join(f"+{command}" for command in sorted(commands.union(BESIDE))),
     )
 
 
