@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vtrr_queue.keys import SCHEDULING_KEYS, SCHEMA, is_our_layout
 from vtrr_queue.model import PRIORITY_DEFAULT
 from vtrr_queue.policy import Policy, read_policy
-from vtrr_queue.records import HeldLease, read_held_lease, read_priority, read_record
+from vtrr_queue.records import HeldLease, read_held_lease, read_priority, read_record, unpack_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +93,7 @@ def read_stored(client: ScriptClient, keys: QueueKeys) -> Stored:
     last += len(_SETS)
     there = replies[last : last + len(SCHEDULING_KEYS)]
     lists = replies[last + len(SCHEDULING_KEYS) :]
-    lines = {line: [item_id.decode() for item_id in ids]
+    lines = {line: [unpack_id(item_id) for item_id in ids]
              for line, ids in zip(found, lists, strict=True)}  # fmt: skip
     cancelled = {item_id: text.decode() for item_id, text in hashes["cancelled"].items()}
     backlogs: dict[str, list[str]] = {}
@@ -139,7 +139,7 @@ def at_once(client: ScriptClient, *commands: Sequence[Any]) -> list[Any]:
 
 def pairs(reply: list[bytes]) -> Iterator[tuple[str, bytes]]:
     """Members and values of a flat reply."""
-    return ((reply[at].decode(), reply[at + 1]) for at in range(0, len(reply), 2))
+    return ((unpack_id(reply[at]), reply[at + 1]) for at in range(0, len(reply), 2))
 
 
 def _find_lines(client: ScriptClient, keys: QueueKeys) -> list[Line]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vtrr_queue.engine import NO_TRIGGERS
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 from vtrr_queue.payload import Payload, decode
-from vtrr_queue.records import read_dead_letter
+from vtrr_queue.records import pack_id, read_dead_letter, unpack_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ class DeadLetters:
 
     def get(self, item_id: str) -> DeadLetter | None:
         """One letter, None when there is none of this id."""
-        return next(iter(self._read([item_id.encode()])), None)
+        return next(iter(self._read([pack_id(item_id)])), None)
 
     def payload(self, item_id: str) -> Payload:
         """The call inside a letter; ``payload(...).call()`` gives its arguments.
@@ -159,7 +159,7 @@ class DeadLetters:
         while not pages or pages[-1]:
             at = PAGE * len(pages)
             (ids,) = read(("ZRANGEBYSCORE", self._index, "-inf", until, "LIMIT", at, PAGE))
-            pages.append([item_id.decode() for item_id in ids])
+            pages.append([unpack_id(item_id) for item_id in ids])
         return pages[:-1]
 
     def _read(self, item_ids: Sequence[bytes]) -> list[DeadLetter]:

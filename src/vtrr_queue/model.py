@@ -73,6 +73,8 @@ class Lease:
         expires_at_ms: Expiry, server clock, ms since the epoch.
         weight: Weight of the item.
         body: Opaque bytes as enqueued.
+        since_ms: When it could be served first, or again after a retry or a requeue, server clock;
+            None when not known.
     """
 
     item_id: str
@@ -83,6 +85,7 @@ class Lease:
     expires_at_ms: int
     weight: float
     body: bytes = field(repr=False)
+    since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtrr_queue.model import PRIORITY_DEFAULT, DeadLetter, Lease, NewItem, TriggerBudget, Wake
+from vtrr_queue.model import (
+    PRIORITY_DEFAULT,
+    DeadLetter,
+    Lease,
+    NewItem,
+    TriggerBudget,
+    Wake,
+)
 from vtrr_queue.talk import SHORTEST_REPLY
 
 if TYPE_CHECKING:
@@ -19,6 +27,14 @@ CHUNK_ITEMS = 500
 
 CHUNK_BYTES = 1_000_000
 """Most body bytes one enqueue script stores."""
+
+
+PACKED = b"\xff"
+"""First byte of a stored id that was a UUID."""
+
+UUID_LENGTH, PACKED_LENGTH = 36, 17
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +74,43 @@ def format_mark(item: NewItem) -> str:
     return f"{text}+{item.delay_ms}" if item.delay_ms else text
 
 
-def read_lease(item_id: bytes, token: bytes, expiry: bytes, record: bytes) -> Lease:
+def pack_id(item_id: str) -> bytes:
+    """An item id as it is stored: of a UUID, as Celery makes them, only its 16 bytes.
+
+    They come after a byte that no UTF-8 text has. Other ids, and UUIDs in another form, stay.
+    """
+    if len(item_id) == UUID_LENGTH and _UUID.match(item_id):
+        return PACKED + bytes.fromhex(item_id.replace("-", ""))
+    return item_id.encode()
+
+
+def unpack_id(stored: bytes) -> str:
+    """The item id of what :func:`pack_id` made."""
+    if stored[:1] != PACKED or len(stored) != PACKED_LENGTH:
+        return stored.decode()
+    text = stored[1:].hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def read_lease(item_id: bytes, token: str, expiry: int, record: bytes) -> Lease:
     """Build a :class:`Lease` from a reply."""
-    partition, weight, timeouts, retries, body = read_record(record)
+    head, partition, body = _split(record)
     return Lease(
-        item_id=item_id.decode(), token=token.decode(), partition=partition,
-        timeouts=timeouts, retries=retries, expires_at_ms=int(expiry), weight=weight, body=body,
+        item_id=unpack_id(item_id), token=token, partition=partition, timeouts=int(head[1] or 0),
+        retries=int(head[2] or 0), expires_at_ms=expiry, weight=_weight(head[0]), body=body,
+        since_ms=_since(head[3]),
     )  # fmt: skip
 
 
 def read_record(record: bytes) -> tuple[str, float, int, int, bytes]:
     """Take a task record apart: partition, weight, timeouts, retries, body."""
-    mark, timeouts, retries, length, rest = record.split(b" ", 4)
-    weight, at = float(mark.partition(b"@")[0] or 1), int(length)
-    return rest[:at].decode(), weight, int(timeouts or 0), int(retries or 0), rest[at:]
+    head, partition, body = _split(record)
+    return partition, _weight(head[0]), int(head[1] or 0), int(head[2] or 0), body
+
+
+def read_since(record: bytes) -> int | None:
+    """When the item of a task record became servable, server clock, ms; None when not known."""
+    return _since(record.split(b" ", 4)[3])
 
 
 def read_priority(record: bytes) -> int:
@@ -86,7 +125,7 @@ def read_held_lease(token: bytes, text: bytes) -> HeldLease:
     middle = int(id_length)
     last, charged = middle + int(partition_length), float(charge.partition(b"/")[0])
     return HeldLease(
-        item_id=rest[:middle].decode(), token=token.decode(),
+        item_id=unpack_id(rest[:middle]), token=token.decode(),
         partition=rest[middle:last].decode(), holder=rest[last:].decode(),
         started_at_ms=int(start), expires_at_ms=int(expiry), charge=charged,
     )  # fmt: skip
@@ -109,7 +148,7 @@ def read_dead_letter(item_id: bytes, text: bytes) -> DeadLetter:
     note = rest[: int(length)].decode("utf-8", "replace").split("\0")
     reason, exception, traceback, started = (note + [""] * 3)[:4]
     return DeadLetter(
-        item_id=item_id.decode(), partition=partition, reason=reason, exception=exception,
+        item_id=unpack_id(item_id), partition=partition, reason=reason, exception=exception,
         traceback=traceback, started_at_ms=int(started) if started else None,
         died_at_ms=int(died_at), timeouts=timeouts, retries=retries, weight=weight, body=body,
     )  # fmt: skip
@@ -143,3 +182,17 @@ def chunks_of(items: Sequence[NewItem]) -> list[list[NewItem]]:
             size = len(item.body)
         chunks[-1].append(item)
     return chunks
+
+
+def _split(record: bytes) -> tuple[list[bytes], str, bytes]:
+    *head, length, rest = record.split(b" ", 5)
+    at = int(length)
+    return head, rest[:at].decode(), rest[at:]
+
+
+def _weight(mark: bytes) -> float:
+    return float(mark.partition(b"@")[0] or 1)
+
+
+def _since(text: bytes) -> int | None:
+    return int(text, 16) if text else None

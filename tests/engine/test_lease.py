@@ -29,7 +29,7 @@ def engine(redis_client, clock):
 def test_a_lease_tells_all_about_its_item(engine):
     engine.enqueue("A", items("a1", weight=2.5))
     (lease,) = engine.lease(holder="me").items
-    expected = Lease("a1", lease.token, "A", 0, 0, START_MS + LEASE_MS, 2.5, b"a1")
+    expected = Lease("a1", lease.token, "A", 0, 0, START_MS + LEASE_MS, 2.5, b"a1", START_MS)
     assert lease == expected
     assert len(lease.token) == 32
 

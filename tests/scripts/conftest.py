@@ -55,7 +55,7 @@ class Scripts:
     def take(self, *tokens, **arguments):
         """Lease under these tokens; the ids in order."""
         reply = self.call("lease", tokens[0], *tokens, **arguments)
-        return [item_id.decode() for item_id in reply[6::4]]
+        return [item_id.decode() for item_id in reply[7::2]]
 
     def twice(self, name, echo, *rest, **arguments):
         """Run a script and run it again as after a lost reply: nothing may differ."""

@@ -34,7 +34,7 @@ def test_the_last_burial_leaves_dead_letters_only(scripts):
     scripts.put("a", "a1")
     scripts.take("t1")
     scripts.twice("bury", "t1", item_id="a1", note="\0\0")
-    record = b"   1 aa1!"
+    record = b"   %x 1 aa1!" % START_MS
     assert scripts.stored() == {
         "schema": b"4x",
         "dead": {b"a1": b"%d 16 \0\0\0%d" % (START_MS, START_MS) + record},
@@ -64,7 +64,7 @@ def test_a_second_burial_is_lost(scripts):
 
 def test_a_letter_of_an_earlier_release_can_be_read(scripts):
     """It has a reason only."""
-    scripts.redis_client.hset(scripts.keys["dead"], "a1", b"%d 4 gone   1 aa1!" % START_MS)
+    scripts.redis_client.hset(scripts.keys["dead"], "a1", b"%d 4 gone    1 aa1!" % START_MS)
     scripts.redis_client.zadd(scripts.keys["dead_index"], {"a1": START_MS})
     (letter,) = scripts.inspector.dead_letters()
     assert (letter.reason, letter.exception, letter.started_at_ms) == ("gone", "", None)

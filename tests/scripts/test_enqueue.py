@@ -8,10 +8,10 @@ from tests.clock import START_MS
 def test_an_item_is_stored_with_its_record(scripts):
     """The record keeps weight, counts, partition and body; the partition starts at the clock."""
     reply = scripts.put("acme", "one", weight="0.5")
-    assert reply == ["enqueued", b"e", 0]
+    assert reply == ["enqueued", b"e", START_MS]
     assert scripts.stored() == {
         "schema": b"4",
-        "task": {b"one": b"0.5   4 acmeone!"},
+        "task": {b"one": b"0.5   %x 4 acmeone!" % START_MS},
         "backlog:acme": [b"one"],
         "queue": {b"acme": 0.0},
     }
@@ -31,7 +31,7 @@ def test_known_ids_are_skipped_and_named(scripts):
     scripts.put("a", "delayed", delay_ms=5)
     before = scripts.stored()
     reply = scripts.put("b", "delayed", "running", "waiting")
-    assert reply == ["enqueued", b"e", 0, 0, 0, b"", b"delayed", b"running", b"waiting"]
+    assert reply == ["enqueued", b"e", START_MS, 0, 0, b"", b"delayed", b"running", b"waiting"]
     assert scripts.stored() == before
     assert scripts.put("b", "new", "new")[6:] == [b"new"]
     assert scripts.stored()["backlog:b"] == [b"new"]
@@ -42,7 +42,7 @@ def test_on_request_known_ids_refuse_the_whole_call(scripts):
     scripts.put("a", "known")
     before = scripts.stored()
     reply = scripts.put("a", "new", "known", on_duplicate="error")
-    assert reply == ["duplicate", b"e", 0, 0, 0, b"", b"known"]
+    assert reply == ["duplicate", b"e", START_MS, 0, 0, b"", b"known"]
     assert scripts.stored() == before
 
 
@@ -243,7 +243,7 @@ def test_a_partition_without_room_takes_nothing(scripts):
     scripts.put("a", "a1", "a2", fresh=2)
     before = scripts.stored()
     reply = scripts.put("a", "a3", "a4", fresh=2)
-    assert reply == ["full", b"e", 0, 0, 0, b"", 2, 3]
+    assert reply == ["full", b"e", START_MS, 0, 0, b"", 2, 3]
     assert scripts.stored() == before
     scripts.put("a", "a1", "a3", fresh=2)
     assert scripts.take("t1", "t2", "t3") == ["a1", "a2", "a3"]

@@ -16,7 +16,7 @@ def test_the_item_waits_again(scripts, position, line):
     assert reply == ["released", b"t1", START_MS, 0, 0, b""]
     stored = scripts.stored()
     assert stored["backlog:a"] == line
-    assert stored["task"][b"a1"] == b"   1 aa1!"
+    assert stored["task"][b"a1"] == b"   %x 1 aa1!" % START_MS
     assert stored["queue"] == {b"a": 1.0}
     assert not stored.keys() & {"lease", "inflight", "running"}
 
@@ -26,7 +26,7 @@ def test_a_timeout_is_counted_when_asked(scripts):
     scripts.put("a", "a1")
     scripts.take("t1")
     scripts.twice("release", "t1", item_id="a1", timed_out=1)
-    assert scripts.stored()["task"][b"a1"] == b" 1  1 aa1!"
+    assert scripts.stored()["task"][b"a1"] == b" 1  %x 1 aa1!" % START_MS
 
 
 def test_the_last_timeout_allowed_makes_a_dead_letter(scripts):

@@ -26,7 +26,7 @@ def test_letters_become_items(scripts):
     assert reply == ["requeued", b"e", START_MS, 2, 3, b"", b"a2", b"b1", b"a1"]
     stored = scripts.stored()
     assert stored["backlog:a"] == [b"a2", b"a1"]
-    assert stored["task"][b"a1"] == b"2   1 aa1!"
+    assert stored["task"][b"a1"] == b"2   %x 1 aa1!" % START_MS
     assert set(stored["queue"]) == {b"a", b"b"}
     assert not stored.keys() & {"dead", "dead_index"}
 

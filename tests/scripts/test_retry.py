@@ -13,7 +13,7 @@ def test_the_item_waits_for_its_time(scripts):
     assert reply == ["retried", b"t2", START_MS, 0, 0, str(START_MS + 250).encode()]
     assert scripts.stored() == {
         "schema": b"4d",
-        "task": {b"a1": b"2 1 3 1 anew"},
+        "task": {b"a1": b"2 1 3 %x 1 anew" % (START_MS + 250)},
         "delayed": {b"a1": START_MS + 250},
         "current_virtual_time": b"2",
         "partition_virtual_time": {b"a": 4.0},

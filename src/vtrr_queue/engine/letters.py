@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
-from vtrr_queue.records import read_wake, trigger_arguments
+from vtrr_queue.records import pack_id, read_wake, trigger_arguments, unpack_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,9 +44,9 @@ class Burying(EngineBase):
         wakes: list[Wake] = []
         for chunk in _chunks(item_ids):
             triggers = trigger_arguments(budget)
-            call = _arguments(partition, triggers[0], self._ready_channel, *chunk)
+            call = _arguments(partition, triggers[0], self._ready_channel, *map(pack_id, chunk))
             reply = self._check(self.client.call("requeue", secrets.token_hex(8), call))
-            done += [item_id.decode() for item_id in reply[6:]]
+            done += [unpack_id(item_id) for item_id in reply[6:]]
             wakes.append(read_wake(reply, triggers[1]))
         return done, wakes
 
@@ -65,9 +65,9 @@ class Burying(EngineBase):
         """
         done: list[str] = []
         for chunk in _chunks(item_ids):
-            call = _arguments(partition, *chunk)
+            call = _arguments(partition, *map(pack_id, chunk))
             reply = self._check(self.client.call("drop", secrets.token_hex(8), call))
-            done += [item_id.decode() for item_id in reply[6:]]
+            done += [unpack_id(item_id) for item_id in reply[6:]]
         return done
 
 

@@ -22,8 +22,10 @@ from vtrr_queue.records import (
     CHUNK_ITEMS,
     chunks_of,
     format_mark,
+    pack_id,
     read_wake,
     trigger_arguments,
+    unpack_id,
 )
 from vtrr_queue.talk import ATTEMPTS, Reads, Unconfirmed, calling
 
@@ -130,7 +132,7 @@ class Producing(Ruling):
                     raise EnqueueInterrupted(ids[:done], ids[done:]) from exc
                 raise
             unconfirmed = unconfirmed or cause
-            duplicates += [item_id.decode() for item_id in reply[6:]]
+            duplicates += [unpack_id(item_id) for item_id in reply[6:]]
             done += len(chunk)
         enqueued = Enqueued(tuple(ids), tuple(duplicates), read_wake(reply, triggers[1]))
         if durability is not None and unconfirmed:
@@ -155,7 +157,7 @@ class Producing(Ruling):
         return self.client.run(self._knowing(item_ids))
 
     def _knowing(self, item_ids: Sequence[str]) -> Steps[list[str]]:
-        asked = [("HEXISTS", self.keys["task"], item_id) for item_id in item_ids]
+        asked = [("HEXISTS", self.keys["task"], pack_id(item_id)) for item_id in item_ids]
         hits: list[Any] = []
         for at in range(0, len(asked), CHUNK_ITEMS):
             hits += yield Reads(asked[at : at + CHUNK_ITEMS])
@@ -182,7 +184,7 @@ class Producing(Ruling):
             int(bool(self._ready_channel)),
         ]
         for item in chunk:
-            rest += [item.item_id, format_mark(item), item.body]
+            rest += [pack_id(item.item_id), format_mark(item), item.body]
         with self._producers.take() as (producer, number):
             echo = f"{producer}:{number}"
             unconfirmed = ""
@@ -192,11 +194,11 @@ class Producing(Ruling):
             except Unconfirmed as exc:
                 reply, unconfirmed = exc.replies[0], str(exc)
         if self._check(reply)[0] == "duplicate":
-            raise DuplicateItem([item_id.decode() for item_id in reply[6:]])
+            raise DuplicateItem([unpack_id(item_id) for item_id in reply[6:]])
         if reply[0] == "full":
             raise BacklogFull(partition, int(reply[6]), int(reply[7]), counts[1])
         if reply[0] == "weight":
-            raise ArgumentError(f"weight of {reply[6].decode()!r}", reply[7], "0.001 to 1e9")
+            raise ArgumentError(f"weight of {unpack_id(reply[6])!r}", reply[7], "0.001 to 1e9")
         return reply, unconfirmed
 
     def _refuse_known(self, ids: Sequence[str], *, ask: bool) -> Steps[None]:

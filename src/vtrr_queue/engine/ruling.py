@@ -9,7 +9,14 @@ from vtrr_queue.engine.base import NO_TRIGGERS, EngineBase
 from vtrr_queue.errors import ArgumentError
 from vtrr_queue.model import PRIORITY_MAX, Cancelled
 from vtrr_queue.policy import PARTITION_POINTS, Policy, policy_words, read_policy
-from vtrr_queue.records import read_held_lease, read_record, read_wake, trigger_arguments
+from vtrr_queue.records import (
+    pack_id,
+    read_held_lease,
+    read_record,
+    read_wake,
+    trigger_arguments,
+    unpack_id,
+)
 from vtrr_queue.talk import Reads, calling
 
 if TYPE_CHECKING:
@@ -122,9 +129,9 @@ class Ruling(EngineBase):
         waiting: list[str] = []
         running: list[str] = []
         for at in range(0, len(item_ids), CANCELLED_AT_ONCE):
-            reply = self._script("cancel", *item_ids[at : at + CANCELLED_AT_ONCE])
+            reply = self._script("cancel", *map(pack_id, item_ids[at : at + CANCELLED_AT_ONCE]))
             for item_id, state in zip(reply[6::2], reply[7::2], strict=True):
-                (running if state == b"running" else waiting).append(item_id.decode())
+                (running if state == b"running" else waiting).append(unpack_id(item_id))
         return Cancelled(tuple(waiting), tuple(running))
 
     def running_of(self, partition: str) -> list[str]:
@@ -142,14 +149,14 @@ class Ruling(EngineBase):
             )
             ids = found[::2]
             records = self.client.read(("HMGET", self.keys["task"], *ids))[0] if ids else []
-            yield [item_id.decode() for item_id, text in zip(ids, records, strict=True)
+            yield [unpack_id(item_id) for item_id, text in zip(ids, records, strict=True)
                    if text and read_record(text)[0] == partition]  # fmt: skip
             if cursor == b"0":
                 return
 
     def is_cancelled(self, item_id: str) -> bool:
         """Whether a running item was cancelled."""
-        (found,) = self.client.read(("HEXISTS", self.keys["cancelled"], item_id))
+        (found,) = self.client.read(("HEXISTS", self.keys["cancelled"], pack_id(item_id)))
         return bool(found)
 
     def _script(self, name: str, *rest: object) -> Reply:

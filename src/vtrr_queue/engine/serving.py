@@ -14,6 +14,7 @@ from vtrr_queue.model import Leased, Reclaimed, ReclaimPosition, Settled, Trigge
 from vtrr_queue.records import (
     REASON_MAX,
     format_note,
+    pack_id,
     read_lease,
     read_record,
     read_wake,
@@ -116,10 +117,10 @@ class Serving(Ruling):
                 reply = self.client.call("lease", tokens[0], arguments)
             if self._check(reply)[0] == "late":
                 raise Unavailable("lease", ATTEMPTS, TimeoutError("each call came too late"))
-            fields = reply[6:]
             leases = tuple(
-                read_lease(*fields[at : at + 4]) for at in range(0, len(fields), 4)
-            ) if reply[0] == "leased" else ()  # fmt: skip
+                read_lease(reply[at], token, int(reply[6]), reply[at + 1])
+                for at, token in zip(range(7, len(reply), 2), tokens, strict=False)
+            )
             return Leased(leases, read_wake(reply, triggers[1]))
 
         return ("lease", tokens[0], arguments), finish
@@ -146,7 +147,7 @@ class Serving(Ruling):
     ) -> tuple[Call, Callable[[Reply], Settled]]:
         """The script call of :meth:`ack` and the reader of its reply."""
         triggers = trigger_arguments(budget)
-        call = ("ack", token, lambda attempt: (attempt, item_id, triggers[0]))
+        call = ("ack", token, lambda attempt: (attempt, pack_id(item_id), triggers[0]))
         return call, lambda reply: self._settled(reply, "acked", triggers[1])
 
     def renew(self, item_id: str, token: str, lease_seconds: float | None = None) -> datetime:
@@ -202,7 +203,7 @@ class Serving(Ruling):
             item_id: The item.
             retries: Retries before that run.
         """
-        (record,) = self.client.read(("HGET", self.keys["task"], item_id))
+        (record,) = self.client.read(("HGET", self.keys["task"], pack_id(item_id)))
         return record is not None and read_record(record)[3] > retries
 
     def release(
@@ -234,7 +235,7 @@ class Serving(Ruling):
         reply = self.client.call(
             "release",
             token,
-            lambda attempt: (attempt, item_id, int(timed_out), where, why[:REASON_MAX],
+            lambda attempt: (attempt, pack_id(item_id), int(timed_out), where, why[:REASON_MAX],
                              self._bounds, triggers[0], self._ready_channel),
         )  # fmt: skip
         return self._settled(reply, "released", triggers[1])
@@ -258,7 +259,14 @@ class Serving(Ruling):
         reply = self.client.call(
             "retry",
             token,
-            lambda attempt: (attempt, item_id, delay_ms, retries, body, self._later_channel),
+            lambda attempt: (
+                attempt,
+                pack_id(item_id),
+                delay_ms,
+                retries,
+                body,
+                self._later_channel,
+            ),
         )
         return self._settled(reply, "retried", "")
 
@@ -280,7 +288,12 @@ class Serving(Ruling):
             ``scripts/bury.lua``.
         """
         triggers = trigger_arguments(budget)
-        rest = (item_id, format_note(reason, exception, traceback), self._bounds, triggers[0])
+        rest = (
+            pack_id(item_id),
+            format_note(reason, exception, traceback),
+            self._bounds,
+            triggers[0],
+        )
         reply = self.client.call("bury", token, lambda attempt: (attempt, *rest))
         return self._settled(reply, "dropped", triggers[1])
 
@@ -319,7 +332,7 @@ class Serving(Ruling):
         self, echo: str, leases: Sequence[tuple[str, str]], lease_seconds: float | None = None
     ) -> Reply:
         lease_ms = self.lease_ms if lease_seconds is None else max(1, round(lease_seconds * 1000))
-        rest = [text for lease in leases for text in lease]
+        rest = [text for item_id, token in leases for text in (pack_id(item_id), token)]
         return self._check(self.client.call("renew", echo, lambda _: (lease_ms, *rest)))
 
     def _reclaim_call(self, budget: str) -> Callable[[int], Sequence[Any]]:

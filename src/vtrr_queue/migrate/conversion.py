@@ -31,6 +31,7 @@ from vtrr_queue.migrate.old_layout import (
     dead_letter,
     lease_expiry_ms,
     lease_record,
+    stored_id,
     substitute_token,
 )
 from vtrr_queue.migrate.survey import (
@@ -272,7 +273,7 @@ class Migration:
         with self._client.pipeline(transaction=False) as pipe:
             for key in (self.keys.built("task"), self.keys.live["dead"]):
                 for item_id in ids:
-                    pipe.hexists(key, item_id)
+                    pipe.hexists(key, stored_id(item_id))
             hits = pipe.execute()
         return {item_id for item_id, hit in zip((*ids, *ids), hits, strict=True) if hit}
 
@@ -293,24 +294,24 @@ class Migration:
 
     def _store_dead(self, pipe: Pipe, dead: Sequence[Converted], now_ms: int) -> None:
         for item in dead:
-            pipe.hset(self.keys.live["dead"], item.item_id, dead_letter(item, now_ms))
-            pipe.zadd(self.keys.live["dead_index"], {item.item_id: now_ms})
+            pipe.hset(self.keys.live["dead"], item.stored_id, dead_letter(item, now_ms))
+            pipe.zadd(self.keys.live["dead_index"], {item.stored_id: now_ms})
 
     def _store_leased(
         self, pipe: Pipe, leased: Sequence[tuple[Converted, float, bytes]], now_ms: int
     ) -> None:
         for item, score, token in leased:
             record, expiry_ms = lease_record(item, score, now_ms)
-            pipe.hset(self.keys.built("task"), item.item_id, item.record)
+            pipe.hset(self.keys.built("task"), item.stored_id, item.record)
             pipe.hset(self.keys.built("lease"), token, record)
             pipe.zadd(self.keys.built("inflight"), {token: expiry_ms})
 
     def _store_waiting(self, pipe: Pipe, waiting: Sequence[Converted]) -> None:
         for item in waiting:
-            pipe.hset(self.keys.built("task"), item.item_id, item.record)
+            pipe.hset(self.keys.built("task"), item.stored_id, item.record)
         ordered = sorted(waiting, key=lambda item: item.partition)  # stable: the old order stays
         for partition, items in groupby(ordered, key=lambda item: item.partition):
-            pipe.rpush(self._backlog(partition), *(item.item_id for item in items))
+            pipe.rpush(self._backlog(partition), *(item.stored_id for item in items))
             pipe.zadd(self.keys.built("queue"), {partition: 0})
 
     def _remove(self, pipe: Pipe, source: str, ids: Sequence[bytes]) -> None:

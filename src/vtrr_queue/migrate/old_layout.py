@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vtrr_queue.model import WEIGHT_MAX, WEIGHT_MIN
 from vtrr_queue.payload import encode
-from vtrr_queue.records import format_number
+from vtrr_queue.records import format_number, pack_id
 
 if TYPE_CHECKING:
     from vtrr_queue.keys import QueueKeys
@@ -104,6 +104,19 @@ class Converted:
     record: bytes = field(repr=False)
     fault: str = ""
 
+    @property
+    def stored_id(self) -> bytes:
+        """The item as this release's keys name it."""
+        return stored_id(self.item_id)
+
+
+def stored_id(item_id: bytes) -> bytes:
+    """An id of 0.2 as this release's keys have it."""
+    try:
+        return pack_id(item_id.decode())
+    except UnicodeDecodeError:
+        return item_id
+
 
 def convert(item: OldItem, fault: str = "") -> Converted:
     """Turn an item of 0.2 into ours.
@@ -125,7 +138,7 @@ def convert(item: OldItem, fault: str = "") -> Converted:
         body = _read_call(item.call)
     except (ValueError, RecursionError) as exc:
         fault = fault or f"cannot be read: {exc or type(exc).__name__}"
-    head = f"{weight} {max(0, timeouts)} 0 {len(partition)} ".encode()
+    head = f"{weight} {max(0, timeouts)} 0  {len(partition)} ".encode()
     return Converted(item.item_id, partition, weight, head + partition + body, fault)
 
 
@@ -156,7 +169,7 @@ def lease_record(converted: Converted, expiry_seconds: float, now_ms: int) -> tu
         ``scripts/lib/hold_lease.lua``.
     """
     expiry = lease_expiry_ms(expiry_seconds)
-    item_id, partition = converted.item_id, converted.partition
+    item_id, partition = converted.stored_id, converted.partition
     head = f"{now_ms} {converted.weight} {expiry} {len(item_id)} {len(partition)} ".encode()
     return head + item_id + partition + HOLDER.encode(), expiry
 

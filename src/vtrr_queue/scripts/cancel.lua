@@ -30,7 +30,7 @@ end
 for at = item_ids, #ARGV do
   local item_id, state = ARGV[at], "waiting"
   local text = redis.call("HGET", TASK, item_id)
-  local partition = text and select(4, read_record(text))
+  local partition = text and select(5, read_record(text))
   if not text then
     state = replay > 0 and state -- by the call whose reply was lost, most likely
   elseif running[item_id] then

@@ -21,7 +21,7 @@ local reply = {}
 for at = item_ids, #ARGV do
   local item_id = ARGV[at]
   local text = read_letter(item_id)
-  if text and (only == "" or only == select(4, read_record(text))) then
+  if text and (only == "" or only == select(5, read_record(text))) then
     redis.call("HDEL", DEAD, item_id)
     redis.call("ZREM", DEAD_INDEX, item_id)
     reply[#reply + 1] = item_id

@@ -36,7 +36,7 @@ local found = check_schema(schema)
 if found then
   return { "schema", echo, found }
 end
-local now, reply, several = budget ~= "" and now_ms() or 0, {}, #ARGV > entries + 2
+local now, reply, several = now_ms(), {}, #ARGV > entries + 2
 local ids, marks, stands, plain, new_letter = {}, {}, {}, true, not schema
 for at = entries, #ARGV, 3 do
   ids[#ids + 1], marks[#marks + 1] = ARGV[at], ARGV[at + 1]
@@ -86,7 +86,7 @@ if bound > 0 then
 end
 
 local ready, pushed, later
-reply, ready, pushed, later = store(partition, ids, marks, stands, entries - 1, several)
+reply, ready, pushed, later = store(partition, ids, marks, stands, entries - 1, several, now)
 local entered = pushed
 if #ready > 0 then
   local length = redis.call("RPUSH", BACKLOG .. ":" .. partition, unpack(ready))

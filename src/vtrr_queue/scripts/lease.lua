@@ -27,7 +27,7 @@
 -- @include leased_before
 -- @include next_wake
 -- @include send_triggers
--- @return {"leased", echo, now, triggers, waiting, next wake, (item_id, token, expiry, record)...} | {"empty", echo, now, triggers, waiting, next wake} | {"late", echo, now} | {"schema", echo, found}
+-- @return {"leased", echo, now, triggers, waiting, next wake, earliest expiry, (item_id, record)... in the order of the tokens} | {"empty", echo, now, triggers, waiting, next wake} | {"late", echo, now} | {"schema", echo, found}
 -- @cost O(log partitions + log leases) an item
 local found = check_schema(redis.call("GET", SCHEMA))
 if found then
@@ -49,6 +49,7 @@ if uses.p then
 end
 
 local items, virtual, expiry = {}, clock(), now + lease_ms
+local earliest = expiry
 if virtual > REBASE_AT then
   virtual = rebase(virtual)
 end
@@ -63,9 +64,8 @@ for at = tokens, #ARGV do
   if not text then
     break
   end
-  local size = #items
-  items[size + 1], items[size + 2], items[size + 3], items[size + 4] =
-    item_id, token, until_ms or string.format("%.0f", expiry), text
+  earliest = until_ms and math.min(earliest, until_ms) or earliest
+  items[#items + 1], items[#items + 2] = item_id, text
 end
 
 local triggers, backlog = 0, 0
@@ -76,5 +76,5 @@ if #items == 0 then
   local skips_left = uses.c and redis.call("EXISTS", QUEUE) == 1 and (not uses.p or room(now) > 0)
   return { "empty", echo, now, triggers, backlog, skips_left and string.format("%.0f", now) or next_wake() }
 end
-local wake = uses.p and #items / 4 <= #ARGV - tokens and next_wake() or "" -- slots stay free until then
-return { "leased", echo, now, triggers, backlog, wake, unpack(items) }
+local wake = uses.p and #items / 2 <= #ARGV - tokens and next_wake() or "" -- slots stay free until then
+return { "leased", echo, now, triggers, backlog, wake, earliest, unpack(items) }

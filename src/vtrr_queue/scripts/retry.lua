@@ -15,6 +15,7 @@
 -- @include held_lease
 -- @include read_record
 -- @include record
+-- @include format_since
 -- @include drop_lease
 -- @include set_aside
 -- @include keep_schema
@@ -31,7 +32,7 @@ local text = redis.call("HGET", TASK, item_id)
 if not text or held and held ~= item_id then
   return { "lost", echo, now, 0, 0, "" }
 end
-local weight, timeouts, retries, partition = read_record(text)
+local weight, timeouts, retries, _, partition = read_record(text)
 if not held then
   -- Sent before and answered in vain: the item waits for this retry, or waited and went on.
   local status = replay > 0 and tonumber(retries) == retry_count and "retried" or "lost"
@@ -42,7 +43,7 @@ local is_cancelled = uses.c and redis.call("HDEL", CANCELLED, item_id) == 1
 if is_cancelled then
   redis.call("HDEL", TASK, item_id)
 else
-  redis.call("HSET", TASK, item_id, record(weight, timeouts, retry_count, partition, body))
+  redis.call("HSET", TASK, item_id, record(weight, timeouts, retry_count, format_since(now + delay_ms), partition, body))
   set_aside(item_id, now + delay_ms)
   if not uses.d then
     keep_schema("d")

@@ -5,9 +5,9 @@
 -- @include make_letter
 -- @return whether the item lives on
 local function count_timeout(item_id, text, loss)
-  local weight, timeouts, retries, partition, body = read_record(text)
+  local weight, timeouts, retries, since, partition, body = read_record(text)
   local count, most = timeouts + 1, tonumber(string.match(loss.bounds, "^%d+"))
-  text = record(weight, count, retries, partition, body)
+  text = record(weight, count, retries, since, partition, body)
   if most == 0 or count < most then
     redis.call("HSET", TASK, item_id, text)
     return true

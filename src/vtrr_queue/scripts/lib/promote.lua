@@ -12,7 +12,7 @@ local function promote(now, limit)
   for _, item_id in ipairs(due) do
     local text = redis.call("HGET", TASK, item_id)
     if text then
-      local _, _, _, partition = read_record(text)
+      local _, _, _, _, partition = read_record(text)
       if uses.l then
         push(partition, item_id, text, "back")
       else

@@ -5,11 +5,12 @@
 -- @include record
 -- @include close_hole
 -- @include push
--- @include now_ms
+-- @include format_since
 -- @include set_aside
 -- @return ids that stood, ids for the backlog, whether others went to their level, whether some wait
-local function store(partition, ids, marks, stands, bodies, several)
-  local start, known, fields, ready, pushed, later = record("1", 0, 0, partition, ""), {}, {}, {}, false, false
+local function store(partition, ids, marks, stands, bodies, several, now)
+  local start = record("1", 0, 0, format_since(now), partition, "")
+  local known, fields, ready, pushed, later = {}, {}, {}, false, false
   for n = 1, #ids do
     local item_id, weight, delay = ids[n], marks[n], ""
     if weight ~= "1" then
@@ -19,6 +20,9 @@ local function store(partition, ids, marks, stands, bodies, several)
       close_hole(item_id)
     end
     local text = (weight ~= "1" and weight or "") .. start .. ARGV[bodies + 3 * n]
+    if delay ~= "" then
+      text = record(weight, 0, 0, format_since(now + delay), partition, ARGV[bodies + 3 * n])
+    end
     local is_new = not stands[n] and not stands[item_id]
     if is_new and several then
       fields[#fields + 1], fields[#fields + 2], stands[item_id] = item_id, text, true
@@ -28,7 +32,7 @@ local function store(partition, ids, marks, stands, bodies, several)
     if not is_new then
       known[#known + 1] = item_id
     elseif delay ~= "" then
-      set_aside(item_id, now_ms() + delay)
+      set_aside(item_id, now + delay)
       later = true
     elseif uses.l then
       push(partition, item_id, text, "back")
