@@ -1,6 +1,7 @@
 """docs/sizing.md says how much memory an item takes, and what a full server still does."""
 
 import re
+from uuid import UUID
 
 import pytest
 
@@ -31,8 +32,9 @@ def stated(row, kind):
 
 
 def item(number, argument="a.csv"):
-    """An item of the page: a UUID's length, and one argument."""
-    return NewItem(str(number).rjust(36, "0"), encode("tasks.process_file", [argument], {}))
+    """An item of the page: a UUID, or an id of that length, and one argument."""
+    item_id = str(UUID(int=number)) if isinstance(number, int) else number.rjust(36, "-")
+    return NewItem(item_id, encode("tasks.process_file", [argument], {}))
 
 
 def used(server):
@@ -52,9 +54,12 @@ def test_an_item_takes_what_the_page_says(kind):
         waiting = used(server)
         leases = [lease for _ in range(10) for lease in engine.lease(count=100).items]
         running = used(server)
+        engine.enqueue("tenant-2", [item(f"own-{number}") for number in range(ITEMS)])
+        named = used(server)
         engine.client.close()
     measured = {
         "an item that waits": (waiting - before) / ITEMS,
+        "the same, with an id": (named - running) / ITEMS,
         "an item that runs, besides": (running - waiting) / len(leases),
     }
     for row, size in measured.items():
