@@ -27,6 +27,8 @@ ENDS = {
     "backlog": "with its last item",
     "recent": "after some seconds",
     "level": "with its last item",
+    "stats": "30 days after a worker last counted",
+    "service": "after six minutes",
     "rate": "a minute after it has no effect any more",
 }
 """When a key goes that is not among the scheduling keys."""
@@ -37,7 +39,8 @@ FORMATS = (("task", "lib/record"), ("lease", "lib/hold_lease"))
 RESERVED = frozenset({"lib/rest", "lib/next_wake"})
 """A key that only these know is not written by this release."""
 
-_SUFFIX = {"backlog": "<partition>", "recent": "<producer>", "level": "<priority>:<partition>"}
+_SUFFIX = {"backlog": "<partition>", "recent": "<producer>", "level": "<priority>:<partition>",
+           "service": "<minute>"}  # fmt: skip
 _TEXT = """\
 # Keys in Redis
 

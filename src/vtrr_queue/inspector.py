@@ -16,12 +16,14 @@ from vtrr_queue.dead import DeadLetters
 from vtrr_queue.doctor import Finding, examine_server
 from vtrr_queue.model import WEIGHT_MAX
 from vtrr_queue.records import HeldLease, read_held_lease
+from vtrr_queue.stats import read_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vtrr_queue.engine import Engine
     from vtrr_queue.model import DeadLetter
+    from vtrr_queue.stats import Statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,10 @@ class Inspector:
             are tested, not audited.
         """
         return violations(read_stored(self.client, self.keys), largest_charge)
+
+    def statistics(self) -> Statistics:
+        """What the queue's workers have done; all zero while none keeps statistics."""
+        return read_statistics(self.client, self.keys)
 
     def doctor(self) -> list[Finding]:
         """Look for settings that put the queue at risk.

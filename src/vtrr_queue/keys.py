@@ -53,14 +53,16 @@ SCRIPT_KEYS = (
     "rate",
     "cancelled",
     "holes",
+    "stats",
+    "service",
 )
 """Keys that scripts name.
 
-``backlog``, ``recent`` and ``level`` are prefixes: scripts append ``:<partition>``, ``:<producer>``
-and ``:<priority>:<partition>``.
+``backlog``, ``recent``, ``level`` and ``service`` are prefixes: scripts append ``:<partition>``,
+``:<producer>``, ``:<priority>:<partition>`` and ``:<minute>``.
 """
 
-KEY_PREFIXES = frozenset({"backlog", "recent", "level"})
+KEY_PREFIXES = frozenset({"backlog", "recent", "level", "service"})
 """Keys that go on after a colon."""
 
 SCHEDULING_KEYS = (
@@ -101,8 +103,9 @@ class QueueKeys:
         if set(self.name) & set("{}"):
             raise ArgumentError("name", self.name, "free of braces (they mark cluster hash tags)")
         if KEY_PREFIXES & set(self.name.split(":")[1:]):
-            raise ArgumentError("name", self.name, "free of ':backlog', ':level' and ':recent', "
-                                "which are keys of the queue before the colon")  # fmt: skip
+            reserved = ", ".join(f"':{key}'" for key in sorted(KEY_PREFIXES))
+            why = f"free of {reserved}, which are keys of the queue before the colon"
+            raise ArgumentError("name", self.name, why)
 
     @property
     def prefix(self) -> str:
@@ -116,6 +119,10 @@ class QueueKeys:
         """Name of the list of waiting item ids of a partition and a priority."""
         key = "backlog" if priority == PRIORITY_DEFAULT else f"level:{priority}"
         return f"{self.prefix}{key}:{partition}"
+
+    def service(self, minute: int) -> str:
+        """Name of the hash of what partitions were charged in a minute since the epoch."""
+        return f"{self.prefix}service:{minute}"
 
     @property
     def wake_channel(self) -> str:

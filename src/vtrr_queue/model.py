@@ -26,6 +26,9 @@ FIRST_CHARGE_MS = 100.0
 ESTIMATE_STEP = 0.2
 """How far one run moves the mean run time towards its own."""
 
+SLOT_MS, SLOTS = 60_000, 5
+"""What partitions were charged is kept by the minute, for the last five and the one under way."""
+
 LONGEST_SECONDS = 1e8
 """Longest time a setting may say, s: three years."""
 

@@ -21,6 +21,8 @@ from vtrr_queue.model import (
     PRIORITY_DEFAULT,
     SHARE_MAX,
     SHARE_MIN,
+    SLOT_MS,
+    SLOTS,
     WEIGHT_MAX,
     WEIGHT_MIN,
 )
@@ -42,8 +44,11 @@ CONSTANTS = {
     "MOST_UNPACK": "1000",
     "OWN": str(FIELDS.index(OWN_FROM) + 1),
     "REBASE_AT": "1e12",
+    "MOST_SERVED": "1000",
     "SHARE_LEAST": repr(SHARE_MIN),
     "SHARE_MOST": repr(SHARE_MAX),
+    "SLOTS": str(SLOTS),
+    "SLOT_MS": str(SLOT_MS),
     "WEIGHT_LEAST": repr(WEIGHT_MIN),
     "WEIGHT_MOST": repr(WEIGHT_MAX),
 }

@@ -17,6 +17,7 @@ DEFAULTS = {
     "valid_until": 0, "lease_ms": LEASE_MS, "holder": "h", "position": "back", "trigger_id": "",
     "timed_out": 0, "delay_ms": 0, "retry_count": 1, "body": "again", "note": "because",
     "most": 100, "pulled": 0, "bounds": "0 1000 1000000", "why": "gone", "only": "",
+    "keep_ms": 60_000, "totals": 1,
 }  # fmt: skip
 
 

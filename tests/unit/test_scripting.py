@@ -40,8 +40,8 @@ def code(source):
 
 def test_there_is_a_script_for_each_verb():
     assert script_names() == (
-        "ack", "bury", "cancel", "drop", "enqueue", "forget_triggers", "lease", "purge", "reclaim",
-        "release", "renew", "requeue", "retry", "set_policy",
+        "ack", "bury", "cancel", "count", "drop", "enqueue", "forget_triggers", "lease", "purge",
+        "reclaim", "release", "renew", "requeue", "retry", "set_policy",
     )  # fmt: skip
     assert set(compose_all()) == set(script_names())
 

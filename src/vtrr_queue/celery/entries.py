@@ -108,6 +108,13 @@ def check_priority(argument: str, value: object) -> int:
     return PRIORITY_DEFAULT if value is None else check_integer(argument, value, 0, PRIORITY_MAX)
 
 
+def check_flag(argument: str, value: object) -> bool:
+    """True or False, no other value that Python would take for one."""
+    if not isinstance(value, bool):
+        raise ArgumentTypeError(argument, value, "True or False")
+    return value
+
+
 def check_choice(argument: str, value: object, choices: Sequence[str]) -> str:
     """One of a few words.
 

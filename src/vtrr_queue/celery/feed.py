@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from celery.utils.log import get_logger
 from kombu.serialization import prepare_accept_content
 
+from vtrr_queue.celery.counting import Counter
 from vtrr_queue.celery.heartbeat import Heartbeat
 from vtrr_queue.celery.holding import Ended, Held, Permit
 from vtrr_queue.celery.message import UNREADABLE, read_message
@@ -63,6 +64,7 @@ class Feed:
         self._unsure_until = 0.0
         self._lost: deque[Held] = deque()
         self.unanswered: list[str] = []
+        self.counter = Counter(vtrr)
         interval = vtrr.holding.heartbeat_seconds
         self._heartbeat = None if interval is None else Heartbeat(self, interval)
 
@@ -183,6 +185,7 @@ class Feed:
         for held in list(self.held.values()):
             self.ended.append(Ended(held.lease, Fate.RELEASE, "worker shutdown"))
         self.flush()
+        self.counter.tell(now=True)
 
     def settle(
         self, lease: Lease, fate: Fate, why: str = "", *, grace_seconds: float = 0.0,
@@ -317,6 +320,7 @@ class Feed:
                 self._heartbeat.start()
         for at, lease in enumerate(leased.items):
             self.held[lease.token] = Held(lease, group[at])
+            self.counter.leased(lease, leased.wake.server_now_ms)
         for lease in leased.items:
             self._submit(lease)
         return bool(leased.items) and bool(self.permits or self.pulling)
@@ -338,6 +342,8 @@ class Feed:
         self._hungry = True
         if entry is not None and entry.permit is not None:
             entry.permit.ack()
+        if entry is not None and held:
+            self.counter.ended(end, entry)
         if not held:
             logger.info("item %s[%s]: its lease was no longer held when it ended",
                         self.vtrr.task_name, end.lease.item_id)  # fmt: skip

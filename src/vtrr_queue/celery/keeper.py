@@ -135,6 +135,7 @@ class Keeper:
 
     def _attend(self, feed: Feed, now: float) -> None:
         feed.release_dropped()
+        feed.counter.tell()
         due = feed.next_due()
         if due is not None and now >= due:
             self._settle(feed)

@@ -17,26 +17,30 @@ from vtrr_queue.celery import beat, entries
 from vtrr_queue.celery.asynchronous import AsyncProducing, check_where
 from vtrr_queue.celery.controls import Controls, check_policy
 from vtrr_queue.celery.doctor import QueueInspector
-from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
+from vtrr_queue.celery.entries import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_number,
+    check_text,
+)
 from vtrr_queue.celery.options import check_options, check_order
 from vtrr_queue.celery.sending import split_options
-from vtrr_queue.celery.settings import OnFailure, OnLeaseLost, check_dead_letters, check_hold
+from vtrr_queue.celery.settings import (
+    NAME_MAX,
+    OnFailure,
+    OnLeaseLost,
+    check_dead_letters,
+    check_hold,
+    check_reclaim,
+    trigger_budget,
+)
 from vtrr_queue.celery.task import FairTask, VTRRTask
 from vtrr_queue.celery.trigger import PUBLISH_WAIT_SECONDS, Publisher
 from vtrr_queue.celery.worker import install_step
 from vtrr_queue.dead import DeadLetters
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, UndecodablePayload
-from vtrr_queue.model import (
-    Durability,
-    Enqueued,
-    Lease,
-    NewItem,
-    OnDuplicate,
-    ReclaimPosition,
-    TriggerBudget,
-    Wake,
-)
 from vtrr_queue.payload import decode
 from vtrr_queue.policy import check_limits
 
@@ -46,12 +50,20 @@ if TYPE_CHECKING:
     import redis
 
     from vtrr_queue.celery.controls import PolicySource
+    from vtrr_queue.model import (
+        Durability,
+        Enqueued,
+        Lease,
+        NewItem,
+        OnDuplicate,
+        ReclaimPosition,
+        Wake,
+    )
     from vtrr_queue.policy import Charge, Rate
 
 logger = get_logger(__name__)
 
 TRIGGERS_MAX = 10_000
-NAME_MAX = 200
 
 
 class VTRRQueue(Controls, AsyncProducing):
@@ -93,12 +105,15 @@ class VTRRQueue(Controls, AsyncProducing):
         max_in_flight: Most items of the queue that run at once.
         max_rate: How fast items of the queue may start.
         max_backlog: Most items of one partition that may wait.
+        statistics: Whether its workers keep statistics, see :meth:`Inspector.statistics`.
         policy: Function of a partition, asked at each enqueue for settings (or None).
 
     Raises:
         ArgumentError: A value is wrong; it names the argument.
         ArgumentTypeError: A type is wrong.
     """
+
+    _task: VTRRTask | None = None
 
     def __init__(
         self,
@@ -129,6 +144,7 @@ class VTRRQueue(Controls, AsyncProducing):
         max_in_flight: int | None = None,
         max_rate: Rate | str | float | None = None,
         max_backlog: int | None = None,
+        statistics: bool = True,
         policy: PolicySource | None = None,
     ) -> None:
         self.app = _real_app(celery_app)
@@ -138,10 +154,10 @@ class VTRRQueue(Controls, AsyncProducing):
         self.holding = check_hold(lease_seconds, heartbeat, max_runtime, on_lease_lost)
         self.lease_seconds = self.holding.lease_seconds
         self.on_failure = check_choice("on_failure", on_failure, ("drop", "dead"))
-        self.reclaim_interval, self.reclaim_queue = _check_reclaim(reclaim_interval, reclaim_queue)
+        self.reclaim_interval, self.reclaim_queue = check_reclaim(reclaim_interval, reclaim_queue)
         check_choice("reclaim_position", reclaim_position, ("back", "front"))
         self.dispatch = check_choice("dispatch", dispatch, ("trigger", "direct"))
-        self.budget = _budget(self.dispatch, self.max_concurrency, trigger_timeout)
+        self.budget = trigger_budget(self.dispatch, self.max_concurrency, trigger_timeout)
         self._policy_source, self._given = check_policy(policy), {}
         self.engine = Engine(
             redis_client, name, lease_seconds=self.lease_seconds,
@@ -154,12 +170,21 @@ class VTRRQueue(Controls, AsyncProducing):
                 max_backlog=max_backlog,
             ),
         )  # fmt: skip
+        self.keeps_statistics = check_flag("statistics", statistics)
         self.trigger_name = f"vtrr_queue.trigger.{name}"
-        self.reclaim_name = f"vtrr_queue.reclaim.{name}"
         self.dead = DeadLetters(self.engine, self.budget, self.send_triggers)
         self._publisher = Publisher(self)
-        self._task: VTRRTask | None = None
         self._install()
+
+    @property
+    def charges_runtime(self) -> bool:
+        """Whether an item costs its partition what its run takes."""
+        return self.engine.limits.get("charge") == "runtime"
+
+    @property
+    def reclaim_name(self) -> str:
+        """Celery's name of the task that Beat sends."""
+        return f"vtrr_queue.reclaim.{self.name}"
 
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
         """Turn a function into the task of this queue; use it bare or with options.
@@ -370,17 +395,3 @@ def _real_app(app: object) -> Celery:
     if isinstance(app, Proxy):  # `current_app` may stand for another app later
         return cast("Celery", app._get_current_object())  # noqa: SLF001 - Celery's only way
     return app
-
-
-def _budget(dispatch: str, most: int, timeout: object) -> TriggerBudget:
-    age = check_number("trigger_timeout", timeout, 0.1, 1e6)
-    return TriggerBudget(0 if dispatch == "direct" else most, round(age * 1000))
-
-
-def _check_reclaim(interval: object, queue: object) -> tuple[float | None, str | None]:
-    return (
-        None
-        if interval is None
-        else check_number("reclaim_interval", interval, 0, 1e8, above=True),
-        None if queue is None else check_text("reclaim_queue", queue, NAME_MAX),
-    )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vtrr_queue.celery.entries import check_choice, check_integer, check_number
+from vtrr_queue.celery.entries import check_choice, check_integer, check_number, check_text
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
-from vtrr_queue.model import LONGEST_SECONDS, DeadLetterRules
+from vtrr_queue.model import LONGEST_SECONDS, DeadLetterRules, TriggerBudget
 
 OnLeaseLost = Literal["continue", "terminate"]
 OnFailure = Literal["drop", "dead"]
@@ -19,6 +19,9 @@ RENEWALS = 3
 """A heartbeat renews a lease so often while it lasts, so that two renewals may fail."""
 
 LETTERS_MAX, TIMEOUTS_MAX = 10_000_000, 1_000_000
+
+NAME_MAX = 200
+"""Longest name of a queue or a Celery queue, and longest token, characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +102,19 @@ def check_dead_letters(
     letters = check_integer("max_dead_letters", max_dead_letters, 1, LETTERS_MAX)
     age = check_number("dead_letter_seconds", dead_letter_seconds, 0.001, LONGEST_SECONDS)
     return DeadLetterRules(timeouts, letters, age)
+
+
+def check_reclaim(interval: object, queue: object) -> tuple[float | None, str | None]:
+    """Period of the Beat entry that reclaims, s, and the Celery queue of its task."""
+    return (
+        None
+        if interval is None
+        else check_number("reclaim_interval", interval, 0, 1e8, above=True),
+        None if queue is None else check_text("reclaim_queue", queue, NAME_MAX),
+    )
+
+
+def trigger_budget(dispatch: str, most: int, timeout: object) -> TriggerBudget:
+    """How many triggers may stand, and for how long one counts."""
+    age = check_number("trigger_timeout", timeout, 0.1, 1e6)
+    return TriggerBudget(0 if dispatch == "direct" else most, round(age * 1000))

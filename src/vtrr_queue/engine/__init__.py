@@ -7,6 +7,7 @@ and call numbers are made here and not by the server.
 from __future__ import annotations
 
 from vtrr_queue.engine.base import NO_TRIGGERS
+from vtrr_queue.engine.counting import Counting
 from vtrr_queue.engine.letters import Burying
 from vtrr_queue.engine.producing import Producing
 from vtrr_queue.engine.serving import MOST_LEASES, RECLAIM_BATCH, Serving
@@ -14,7 +15,7 @@ from vtrr_queue.engine.serving import MOST_LEASES, RECLAIM_BATCH, Serving
 __all__ = ["MOST_LEASES", "NO_TRIGGERS", "RECLAIM_BATCH", "Engine"]
 
 
-class Engine(Producing, Serving, Burying):
+class Engine(Producing, Serving, Burying, Counting):
     """The fair queue of one name.
 
     Args:

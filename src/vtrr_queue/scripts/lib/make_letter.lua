@@ -5,10 +5,12 @@
 -- @key dead_index zset item_id -> time of death (ms)
 -- @include keep_schema
 -- @include trim_letters
+-- @include tally
 local function make_letter(item_id, text, now, note, bounds)
   redis.call("HSET", DEAD, item_id, string.format("%.0f %d ", now, #note) .. note .. text)
   redis.call("ZADD", DEAD_INDEX, now, item_id)
   redis.call("HDEL", TASK, item_id)
+  tally("dead")
   if not uses.x then
     keep_schema("x")
   end
