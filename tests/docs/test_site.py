@@ -122,3 +122,11 @@ def test_every_option_stands_in_the_settings(site):
     options = [*inspect.signature(vtrr_queue.VTRRQueue).parameters, *TASK_OPTIONS]
     shown = [f'<span class="pre">{option}</span>' in text for option in options]
     assert [option for option, found in zip(options, shown, strict=True) if not found] == []
+
+
+def test_every_design_note_is_in_the_index():
+    """The index says in a sentence what each note decides."""
+    folder = ROOT / "docs" / "design"
+    index = (folder / "index.md").read_text()
+    notes = [path.name for path in folder.glob("*.md") if path.name != "index.md"]
+    assert [name for name in notes if f"]({name})" not in index] == []
