@@ -15,7 +15,7 @@ find_python = $(or $(PYTHON$(subst .,,$(1))),$(shell \
 	{ prefix=$$(pyenv prefix $(1) 2>/dev/null) && echo "$$prefix/bin/python"; }))
 
 .DEFAULT_GOAL := check
-.PHONY: setup demo test lint types bench chaos docs check compat compat-oldest FORCE
+.PHONY: setup demo test lint types bench chaos docs site check compat compat-oldest FORCE
 
 setup: $(STAMP)
 
@@ -49,7 +49,12 @@ chaos: $(STAMP)
 	$(BIN)/python -m pytest -m chaos --timeout 900 -s $(ARGS)
 
 docs: $(STAMP)
-	$(BIN)/python -m pytest tests/docs tests/unit/test_spec_coverage.py $(ARGS)
+	$(BIN)/python -m pytest tests/docs $(addprefix tests/unit/test_,spec_coverage.py keys_table.py scripts_page.py) $(ARGS)
+
+# Warnings are errors; -E because the list of guides is made of the files that are there.
+site: $(STAMP)
+	$(BIN)/python -m sphinx -b html -E -W --keep-going -n -q docs build/site
+	@echo "build/site/index.html"
 
 check: lint types test
 

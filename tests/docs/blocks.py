@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(
-    r"(?:^<!-- not run: (.+?) -->\n)?^( *)```(\w*)\n(.*?)^\2```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- not run: (.+?) -->\n)?^( *)```(\S*)[^\n]*\n(.*?)^\2```$", re.MULTILINE | re.DOTALL
 )
 MODULE = re.compile(r"# ([\w/]+\.py)\n")
 ADDRESS = "localhost:6379"
@@ -67,6 +67,12 @@ def read_page(path: Path) -> Page:
 
 
 def pages() -> dict[str, Path]:
-    """Every page with Python in it, by its name; design notes are for reading."""
-    paths = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return {path.name: path for path in paths if "```python" in path.read_text()}
+    """Every page with Python in it, by its path below docs; design notes are for reading."""
+    docs = ROOT / "docs"
+    found = {path.relative_to(docs).as_posix(): path for path in sorted(docs.rglob("*.md"))}
+    notes = [name for name in found if name.startswith("design/")]
+    found = {"README.md": ROOT / "README.md", **found}
+    return {
+        name: path for name, path in found.items()
+        if name not in notes and "```python" in path.read_text()
+    }  # fmt: skip
