@@ -13,7 +13,8 @@ from tests.waiting import eventually
 from tests.workers import Worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-OTHERWISE = {"django.md", "metrics.md", "testing.md", "tutorial.md", "web.md"}  # run by tests of their own
+OTHERWISE = {"django.md", "metrics.md", "testing.md", "tutorial.md", "web.md"}
+"""Pages that tests of their own run."""
 
 
 @pytest.fixture
