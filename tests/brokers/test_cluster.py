@@ -255,6 +255,7 @@ def test_a_slot_moves_under_load(cluster, engine, move):
     for thread in threads:
         thread.join(40)
     assert len(served) == len(set(served)) == 1000
+    assert insist(engine.lease).items == ()
     assert engine.client.place.address == target.address
 
 
