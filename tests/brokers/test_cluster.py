@@ -13,6 +13,7 @@ from tests.queues import audited_engine, drain, finish, items
 from tests.waiting import eventually
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import ArgumentTypeError, Unavailable
+from vtrr_queue.inspector import Inspector
 
 pytestmark = pytest.mark.compat
 
@@ -254,4 +255,24 @@ def test_a_slot_moves_under_load(cluster, engine, move):
     for thread in threads:
         thread.join(40)
     assert len(served) == len(set(served)) == 1000
+    assert insist(engine.lease).items == ()
     assert engine.client.place.address == target.address
+
+
+def test_the_doctor_looks_at_the_node(engine):
+    """It finds what it finds on a single server, and no fault of the cluster."""
+    engine.enqueue("A", items("a1"))
+    codes = {finding.code for finding in Inspector(engine).doctor()}
+    assert codes == {"no-aof"}
+    assert Inspector(engine).depth().waiting == 1
+    drain(engine)
+
+
+def test_nodes_that_have_gone_are_not_asked_for_ever(cluster, engine):
+    """What is known of the cluster is what it last told, and where the client began."""
+    place = engine.client.place
+    place._nodes = [("127.0.0.1", 1), *place._nodes]  # nobody listens there
+    place.is_lost = True
+    engine.enqueue("A", items("a1"))
+    assert set(place._nodes) <= set(cluster.addresses)
+    drain(engine)

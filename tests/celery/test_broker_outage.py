@@ -17,6 +17,7 @@ from tests.stage import Stage
 from tests.waiting import eventually
 from tests.workers import APPS
 from vtrr_queue.celery.feed import GONE_AFTER_SECONDS
+from vtrr_queue.records import unpack_id
 
 QUEUE = {"celery_queue": "outage", "trigger_timeout": 60}
 FAULTS = ["refuse", "black_hole"]
@@ -55,8 +56,13 @@ def enqueue(stage, count, gate=None):
     return stage.app.tasks["outage"].queue("u", [{"args": [gate]} for _ in range(count)])
 
 
+def stored_ids(stage):
+    with stage.state.client() as client:
+        return [unpack_id(stored) for stored in client.hkeys("vtrr:outage:task")]
+
+
 def stored_or_run(stage, item_id):
-    return stage.redis.hexists("vtrr:outage:task", item_id) or stage.traces.runs(item_id)
+    return item_id in stored_ids(stage) or stage.traces.runs(item_id)
 
 
 def wait_reconnect(worker):
@@ -175,7 +181,7 @@ def test_a_producer_that_has_ended_is_not_needed(make_stage, fault):
         capture_output=True, text=True, timeout=20, check=True,
     )  # fmt: skip
     assert float(ended.stdout) < 1, ended.stderr
-    ids = stage.redis.hkeys("vtrr:outage:task")
+    ids = stored_ids(stage)
     assert len(ids) == 3
     stage.proxy.heal()
     if stage.env["DISPATCH"] == "trigger":
