@@ -4,9 +4,9 @@ import asyncio
 from contextvars import ContextVar
 
 import pytest
-from celery import signals
+from celery import Task, signals
 
-from tests.callers import lease_all, make_queue
+from tests.callers import lease_all, make_app, make_queue
 from vtrr_queue import PayloadError
 from vtrr_queue.celery.announcing import announce
 from vtrr_queue.model import NewItem
@@ -166,3 +166,46 @@ def test_arguments_may_be_shown_differently(vtrr):
     vtrr.work.apply_async(("secret",), {"key": "secret"}, argsrepr="(…)", kwargsrepr="{…}")
     (lease,) = lease_all(vtrr)
     assert decode(lease.body).headers == {"argsrepr": "(…)", "kwargsrepr": "{…}"}
+
+
+class Noting(Task):
+    """A base whose `apply_async` takes part in every call, and gives it another argument."""
+
+    abstract = True
+
+    def apply_async(self, args=None, kwargs=None, **options):
+        """Add to both."""
+        options["headers"] = {**(options.get("headers") or {}), "noted": True}
+        return super().apply_async([*args, "more"], kwargs, **options)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_an_apply_async_of_the_base_takes_part(redis_client, eager):
+    """With every option of the call, in the ways of coroutines and in an eager app as well."""
+    vtrr = make_queue(redis_client, app=make_app(task_always_eager=eager))
+
+    @vtrr.task(base=Noting, default_partition="p", max_retries=7, time_limit=60)
+    def work(self, *args, **kwargs):
+        """Give back what it got."""
+        return [*args, kwargs]
+
+    options = {"task_id": "one", "weight": 2, "shadow": "shown"}
+    one = work.apply_async((1,), {"key": 2}, link=work.s("linked"), **options)
+    if eager:
+        assert (one.id, one.get()) == ("one", [1, "more", {"key": 2}])
+        return
+    two = asyncio.run(in_a_loop(vtrr, work))
+    leases = {lease.item_id: lease for lease in lease_all(vtrr)}
+    assert leases.keys() == {"one", two}
+    first, second = decode(leases["one"].body), decode(leases[two].body)
+    assert (first.call(), second.call()) == (([1, "more"], {"key": 2}), ([3, "more"], {}))
+    assert first.headers == {"noted": True, "shadow": "shown"}
+    assert second.headers == {"noted": True}
+    assert leases["one"].weight == 2
+
+
+async def in_a_loop(vtrr, work):
+    """Enqueue one call from a coroutine; its id."""
+    result = await work.aapply_async((3,))
+    await vtrr.aclose()
+    return result.id

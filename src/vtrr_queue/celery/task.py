@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import celery
 from celery.app.task import Context
@@ -131,22 +131,21 @@ class FairTask:
             PayloadError: The call cannot be serialised.
         """
         task: Any = self
-        if task.app.conf.task_always_eager:
-            call = read_arguments(args, kwargs)
-            self.vtrr_partitions.choose(options.get("partition_key"), *call)
-            for option in OURS:
-                options.pop(option, None)
-            result: AsyncResult = super().apply_async(  # type: ignore[misc]
-                args, kwargs, task_id, producer, link, link_error, shadow, **options)  # fmt: skip
-            return result
         outer: Any = super().apply_async  # type: ignore[misc]
         given = {"task_id": task_id, "producer": producer, "link": link, "link_error": link_error,
                  "shadow": shadow}  # fmt: skip
         options |= {option: value for option, value in given.items() if value is not None}
-        if stands_in_between(outer):
+        result: AsyncResult
+        if task.app.conf.task_always_eager:
+            self.vtrr_partitions.choose(options.get("partition_key"), *read_arguments(args, kwargs))
+            for option in OURS:
+                options.pop(option, None)
+            result = outer(args, kwargs, **options)
+        elif stands_in_between(outer):
             result = pass_through(task, outer, self._accept, args, kwargs, **options)
-            return cast("AsyncResult", result)
-        return self._accept(args, kwargs, **options)
+        else:
+            result = self._accept(args, kwargs, **options)
+        return result
 
     def read_call(self, args: Any = None, kwargs: Any = None, **options: Any) -> NewCall:
         """What :meth:`apply_async` would store, checked and serialised."""
