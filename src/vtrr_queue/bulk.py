@@ -48,10 +48,9 @@ def read_numbers(stream: BinaryIO, count: int) -> list[int]:
     if b"-" in text:
         for line in text.splitlines(keepends=True):
             _checked(line)
-    numbers = list(map(int, text.replace(b":", b"").split()))
-    if len(numbers) < count:
+    if count and not (text.endswith(b"\n") and text.count(b"\n") == count):
         raise ConnectionError(ENDED)
-    return numbers
+    return list(map(int, text.replace(b":", b"").split()))
 
 
 def read_texts(stream: BinaryIO) -> list[bytes]:
@@ -77,7 +76,7 @@ def read_scan(stream: BinaryIO) -> tuple[bytes, list[bytes]]:
         ConnectionError: The connection ended.
     """
     _checked(stream.readline())
-    cursor = stream.read(int(stream.readline()[1:]) + 2)[:-2]
+    cursor = stream.read(int(_checked(stream.readline())[1:]) + 2)[:-2]
     return cursor, read_texts(stream)
 
 

@@ -54,7 +54,7 @@ class Roster:
         default_share: Share of partitions that have none of their own.
         since: Partition -> when its oldest waiting item could be served first, server clock, ms;
             filled only while ``ages`` is set.
-        ages: Whether renewals look for ages as well, which takes about three times as long.
+        ages: Whether renewals look for ages as well, which takes about four times as long.
         total_share: Sum of the shares of the partitions in ``waiting`` that are neither paused nor
             held, when a renewal last ended.
     """

@@ -261,6 +261,13 @@ def test_many_partitions_are_looked_at_in_turn(engine, look, monkeypatch):
     assert found.partitions == 0
 
 
+def test_a_broken_connection_is_replaced(engine, look, redis_client):
+    engine.enqueue("a", items("a1"))
+    assert look().partitions == 1
+    redis_client.client_kill_filter(_type="normal", skipme=True)
+    assert look().partitions == 1
+
+
 def test_counts_refused_by_the_server_are_an_error(engine, look, redis_client):
     engine.enqueue("a", items("a1"))
     redis_client.set("vtrr:q:backlog:b", "text")
