@@ -51,7 +51,7 @@ def test_the_instruments_say_what_prometheus_reads(engine, reader, provider):
     names = {name.removesuffix(part) for name in found for part in (".sum", ".count", ".bucket")
              if name.endswith(part)} | {name for name in found if name.count(".") == 2}  # fmt: skip
     expected = {f"vtrr.queue.{metric.name}" for metric in METRICS}
-    assert names == expected - {"vtrr.queue.partition_share_served"}
+    assert names == expected
 
 
 def test_one_collection_reads_redis_once(engine, reader, provider, server):

@@ -58,7 +58,7 @@ def test_a_worker_exports_what_it_does(folder):
 
         found = eventually(served, 20, "three items are counted")
         assert found["vtrr_queue_waiting_items", QUEUE] == 0
-        assert found["vtrr_queue_partition_share_served_ratio", f"partition=other,{QUEUE}"] == 1
+        assert found["vtrr_queue_partition_share_used_ratio", f"partition=other,{QUEUE}"] == 1
         assert "Traceback" not in worker.log()
 
 

@@ -87,19 +87,19 @@ def test_the_largest_partitions_have_labels_and_the_rest_is_summed(busy):
     assert waiting.keys() == running.keys() == {"acme", "other"}
     assert waiting["acme"] == pytest.approx(38, abs=1)
     assert (sum(waiting.values()), sum(running.values())) == (total["waiting"], total["running"])
-    for name in ("share_used_ratio", "share_due_ratio", "share_served_ratio"):
+    for name in ("share_used_ratio", "share_due_ratio"):
         parts = of_partitions(found, name)
         assert parts.keys() == {"acme", "other"}
         assert sum(parts.values()) == pytest.approx(1)
-    assert of_partitions(found, "share_served_ratio")["acme"] == pytest.approx(0.75)
+    assert of_partitions(found, "share_used_ratio")["acme"] == pytest.approx(0.75)
     assert of_partitions(found, "oldest_waiting_seconds").keys() == {"acme"}
 
 
 def test_named_partitions_have_labels(busy):
-    """Also when they are small; one that has no work is only among those that were served."""
+    """Also when they are small; one that has no work has no numbers."""
     found = read(busy, partitions=["bolt", "nobody"])
     assert of_partitions(found, "waiting_items").keys() == {"bolt", "other"}
-    assert of_partitions(found, "share_served_ratio")["bolt"] == pytest.approx(0.25)
+    assert of_partitions(found, "share_used_ratio")["bolt"] == pytest.approx(0.25)
     assert sum(of_partitions(found, "waiting_items").values()) == 40
 
 

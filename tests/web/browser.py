@@ -92,6 +92,8 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         page.call("Emulation.setEmulatedMedia", features=[scheme, still])
+        page.call("Emulation.setFocusEmulationEnabled", enabled=True)
+        page.call("Page.bringToFront")  # the pointer hovers over nothing in a page behind
         page.call("Page.navigate", url=url)
         try:
             yield page
@@ -142,6 +144,12 @@ class Page:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1],
                       button="left", clickCount=1)  # fmt: skip
+
+    def point_at(self, selector: str) -> None:
+        """Move the pointer to the middle of the first such element."""
+        place = self.run(f"""(box => [box.x + box.width / 2, box.y + box.height / 2])
+            (document.querySelector({json.dumps(selector)}).getBoundingClientRect())""")
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
 
     def point_away(self) -> None:
         """Move the pointer to the corner."""

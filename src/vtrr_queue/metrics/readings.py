@@ -73,12 +73,9 @@ METRICS = (
     Metric("partition_running", "items", "Items of it that are leased.", of_partitions=True),
     Metric("partition_oldest_waiting", "seconds", "Age of its oldest waiting item.",
            of_partitions=True),
-    Metric("partition_share_used", "ratio", "Its part of what is being served.",
+    Metric("partition_share_used", "ratio", "Its part of what was served.",
            of_partitions=True),
     Metric("partition_share_due", "ratio", "The part that its share entitles it to.",
-           of_partitions=True),
-    Metric("partition_share_served", "ratio",
-           "Its part of what all partitions were charged in the last five to six minutes.",
            of_partitions=True),
     Metric("served", "items", "Leases given to workers.", "counter"),
     Metric("acked", "items", "Runs that took their item with them, failures too.", "counter"),
@@ -181,8 +178,7 @@ class Readings:
             yield Figure("oldest_waiting", (overview.name,), age)
         statistics = read_statistics(engine.client, engine.keys)
         if self._top or self._partitions:
-            yield from _of_partitions(overview)
-            yield from _served(overview, statistics, self._partitions)
+            yield from _of_partitions(overview, known=bool(overview.running or statistics.service))
         if statistics.since_ms is not None:
             yield from _so_far(overview.name, statistics)
 
@@ -196,19 +192,13 @@ def _so_far(queue: str, statistics: Statistics) -> Iterator[Figure]:
     yield Figure("run_time", (queue,), statistics.ran)
 
 
-def _served(overview: Overview, statistics: Statistics, named: Sequence[str]) -> Iterator[Figure]:
-    """Parts of what was charged, of the chosen partitions and of all others together."""
-    whole = sum(statistics.service.values())
-    if not whole:
-        return
-    names = set(named or (row.name for row in overview.rows)) - {OTHER, ""}
-    parts = {name: statistics.service.get(name, 0.0) / whole for name in sorted(names)}
-    for name, part in {**parts, OTHER: max(0.0, 1 - sum(parts.values()))}.items():
-        yield Figure("partition_share_served", (overview.name, name), part)
+def _of_partitions(overview: Overview, *, known: bool) -> Iterator[Figure]:
+    """Figures of the chosen partitions, and of all others together.
 
-
-def _of_partitions(overview: Overview) -> Iterator[Figure]:
-    """Figures of the chosen partitions, and of all others together."""
+    Args:
+        overview: Its rows are the chosen ones.
+        known: Whether anything was served, so that there are parts of it.
+    """
     rows = [row for row in overview.rows if row.name != OTHER]
     for row in rows:
         labels = (overview.name, row.name)
@@ -221,7 +211,7 @@ def _of_partitions(overview: Overview) -> Iterator[Figure]:
     rest = (overview.name, OTHER)
     waiting = overview.waiting - sum(row.waiting for row in rows)
     running = overview.running - sum(row.running for row in rows)
-    used = 1 - sum(row.used for row in rows) if overview.running else 0.0
+    used = 1 - sum(row.used for row in rows) if known else 0.0
     due = 1 - sum(row.due for row in rows) if overview.partitions > len(rows) else 0.0
     yield Figure("partition_waiting", rest, max(0, waiting))
     yield Figure("partition_running", rest, max(0, running))

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
 from vtrr_queue.dead import DeadLetters
 from vtrr_queue.engine import NO_TRIGGERS, Engine
@@ -31,6 +31,9 @@ ROWS, LETTERS = 50, 20
 
 SAMPLES = 300
 """Points of the chart."""
+
+MANY, OLDEST_MS = 10_000, 5_000
+"""With more partitions than these the oldest item of all is looked for only so often, ms."""
 
 NAME_MAX = 65_536
 """Longest name that is taken from a request, bytes."""
@@ -104,6 +107,7 @@ class Desk:
         self._dead = DeadLetters(engine, self._budget, self._send)
         self._survey, self._one_at_a_time = Survey(engine), Lock()
         self._samples: deque[tuple[float, float | None, int]] = deque(maxlen=SAMPLES)
+        self._oldest_at_ms, self._oldest_age = 0, cast("float | None", None)
         self._letters: tuple[list[Any], list[dict[str, Any]]] = ([], [])
         self.name = engine.keys.name
 
@@ -164,9 +168,15 @@ class Desk:
 
     def _oldest(self, view: View, overview: Overview) -> float | None:
         """Age of the oldest item of the queue, whatever is looked at."""
+        at_ms = overview.at_ms
         if view.sort != "oldest" or view.find:
+            age = at_ms - self._oldest_at_ms
+            if overview.partitions > MANY and 0 <= age < OLDEST_MS:
+                return self._oldest_age
             overview = self._survey.look(sort="oldest", limit=1)
-        return overview.rows[0].oldest if overview.rows else None
+        self._oldest_at_ms = at_ms
+        self._oldest_age = overview.rows[0].oldest if overview.rows else None
+        return self._oldest_age
 
     def _policies(self, names: list[str]) -> list[Policy]:
         """What was set for partitions themselves."""
