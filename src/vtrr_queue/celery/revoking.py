@@ -23,7 +23,7 @@ from kombu.utils.functional import maybe_list
 
 from vtrr_queue.celery.message import UNREADABLE, read_message
 from vtrr_queue.errors import VTRRError
-from vtrr_queue.records import read_lease
+from vtrr_queue.records import pack_id, read_lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,11 +150,11 @@ def _also_items(command: Any) -> Any:
 def _read(vtrr: VTRRQueue, ids: Sequence[str]) -> dict[str, Lease]:
     """What is stored of items, as if it were leased."""
     engine = vtrr.engine
-    (texts,) = engine.client.read(("HMGET", engine.keys["task"], *ids))
+    (texts,) = engine.client.read(("HMGET", engine.keys["task"], *map(pack_id, ids)))
     found = {}
     for item_id, text in zip(ids, texts, strict=True):
         if text is not None:
-            found[item_id] = read_lease(item_id.encode(), b"", b"0", text)
+            found[item_id] = read_lease(pack_id(item_id), "", 0, text)
     return found
 
 
