@@ -11,6 +11,7 @@
 -- @arg budget str triggers that may stand, when one counts as lost (ms), prefix of new ids; "" for none
 -- @include now_ms
 -- @include check_schema
+-- @include write_first
 -- @include held_lease
 -- @include make_letter
 -- @include drop_lease
@@ -22,6 +23,7 @@ local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
+write_first()
 local now, status = now_ms(), "buried"
 local held, partition, start, charge = held_lease(echo)
 local text = redis.call("HGET", TASK, item_id)

@@ -10,6 +10,7 @@
 -- @rest item_ids
 -- @include now_ms
 -- @include check_schema
+-- @include write_first
 -- @include held_lease
 -- @include read_record
 -- @include skip_cancelled
@@ -23,6 +24,7 @@ local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
+write_first()
 local running, touched, reply = {}, {}, { "cancelled", echo, now_ms(), 0, 0, "" }
 for _, token in ipairs(redis.call("HKEYS", LEASE)) do
   running[held_lease(token)] = true

@@ -11,12 +11,14 @@
 -- @rest entries name, amount
 -- @include now_ms
 -- @include check_schema
+-- @include write_first
 -- @return {"counted", echo, now} | {"schema", echo, found}
 -- @cost O(entries)
 local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
+write_first()
 local now = now_ms()
 if not redis.call("SET", RECENT .. ":" .. echo, 0, "NX", "PX", remember_ms) then
   return { "counted", echo, now }

@@ -12,6 +12,7 @@
 -- @arg channel str wake channel, "" for none
 -- @include now_ms
 -- @include check_schema
+-- @include write_first
 -- @include held_lease
 -- @include put_back
 -- @include send_triggers
@@ -21,6 +22,7 @@ local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
+write_first()
 local now = now_ms()
 local status = "released"
 local held, partition, start, charge = held_lease(echo)

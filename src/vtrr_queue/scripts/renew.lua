@@ -5,6 +5,7 @@
 -- @rest leases item_id, token
 -- @include now_ms
 -- @include check_schema
+-- @include write_first
 -- @include held_lease
 -- @include hold_lease
 -- @return {"renewed", echo, now, 0, 0, "", expiry, lost token...} | {"schema", echo, found}
@@ -13,6 +14,7 @@ local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
+write_first()
 local now = now_ms()
 local reply = { "renewed", echo, now, 0, 0, "", string.format("%.0f", now + lease_ms) }
 for at = leases, #ARGV, 2 do

@@ -12,6 +12,7 @@
 -- @rest item_ids at most MOST_UNPACK
 -- @include now_ms
 -- @include check_schema
+-- @include write_first
 -- @include read_letter
 -- @include read_record
 -- @include record
@@ -26,6 +27,7 @@ local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
+write_first()
 local now, reply = now_ms(), {}
 for at = item_ids, #ARGV do
   local item_id = ARGV[at]

@@ -12,6 +12,7 @@
 -- @arg channel str wake channel, "" for none
 -- @include now_ms
 -- @include check_schema
+-- @include write_first
 -- @include held_lease
 -- @include read_record
 -- @include record
@@ -26,6 +27,7 @@ local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
+write_first()
 local now = now_ms()
 local held, _, start, charge = held_lease(echo)
 local text = redis.call("HGET", TASK, item_id)

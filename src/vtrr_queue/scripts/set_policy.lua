@@ -12,6 +12,7 @@
 -- @rest changes field, value; "-" to leave it to the default, a hold as ms from now
 -- @include now_ms
 -- @include check_schema
+-- @include write_first
 -- @include count_running
 -- @include keep_schema
 -- @include reconsider
@@ -25,6 +26,7 @@ local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
+write_first()
 local now, words, places = now_ms(), {}, {}
 for word in string.gmatch(redis.call("HGET", POLICY, partition) or "", "%S+") do
   words[#words + 1] = word

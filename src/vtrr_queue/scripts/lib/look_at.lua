@@ -2,10 +2,12 @@
 -- @rare
 -- @key inflight zset token -> next look (ms)
 -- @include held_lease
+-- @include write_first
 -- @include put_back
 -- @include outrun
 -- @return how many had expired, how many of their items are dead letters now, how many were looked at
 local function look_at(due, now, position, bounds)
+  write_first()
   local first, last, step, expired, died = 1, #due, 1, 0, 0
   if position == "front" then
     first, last, step = #due, 1, -1 -- the oldest ends up in front

@@ -3,12 +3,16 @@
 -- @key backlog list waiting item ids
 -- @key task hash item_id -> record
 -- @include read_record
+-- @include write_first
 -- @include push
 -- @include enter
 -- @optional d
 -- @return how many were moved
 local function promote(now, limit)
   local due = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", string.format("(%.0f", now + 1), "LIMIT", 0, limit)
+  if #due > 0 then
+    write_first()
+  end
   for _, item_id in ipairs(due) do
     local text = redis.call("HGET", TASK, item_id)
     if text then
