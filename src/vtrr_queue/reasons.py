@@ -71,6 +71,10 @@ class Reasons:
         text = f"there is neither a partition with work nor an item called {name!r}"
         return found or [Reason("unknown", text)]
 
+    def of_item(self, item_id: str) -> list[Reason]:
+        """The reasons for an item of this id; empty when there is none."""
+        return list(self._of_item(item_id, list(self._roster.leases())))
+
     def _of_partition(self, name: str, leases: list[HeldLease]) -> Iterator[Reason]:
         running = sum(lease.partition == name for lease in leases)
         (waiting,) = self._roster.recount([name.encode()])

@@ -56,6 +56,14 @@ def test_defaults_are_those_of_0_2(redis_client):
     assert vtrr.reclaim_beat_schedule() == {}
 
 
+def test_a_task_tells_where_its_items_stand(queue):
+    """One waits already, in a partition of its own."""
+    first, second = queue.work.queue("later", [{"args": [2]}, {"args": [3]}])
+    assert queue.work.position("e1").ahead == 0
+    assert [queue.work.position(each).behind for each in (first, second)] == [0, 1]
+    assert queue.work.position("never") is None
+
+
 def test_a_loop_of_ones_own_takes_and_finishes_items(queue):
     """`_dequeue` and `ack`, without any worker."""
     queue.work.queue("later", [{"args": (2,), "kwargs": {"b": 3}, "id": "i"}])

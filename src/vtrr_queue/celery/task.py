@@ -15,6 +15,7 @@ from celery.app.task import Context
 from celery.utils.log import get_logger
 
 from vtrr_queue.celery.announcing import announce, tell
+from vtrr_queue.celery.asking import Asking
 from vtrr_queue.celery.asynchronous import AsyncTask
 from vtrr_queue.celery.context import ItemContext
 from vtrr_queue.celery.entries import (
@@ -268,7 +269,7 @@ class FairTask:
             )  # fmt: skip
 
 
-class VTRRTask(AsyncTask):
+class VTRRTask(AsyncTask, Asking):
     """What ``@vtrr.task`` returns.
 
     Calling it runs the function directly in the caller; :meth:`queue` enqueues.
