@@ -91,7 +91,7 @@ class Chosen:
         return not isinstance(self.queue, BareQueue)
 
 
-class _Command(click.Command):
+class Guarded(click.Command):
     """A command whose errors name what is wrong and end with a documented code."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -111,7 +111,7 @@ def command(name: str) -> Callable[[Callable[..., None]], click.Command]:
     """Make a command; its function gets :class:`Chosen` first."""
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        made = click.command(name, cls=_Command)(click.pass_context(_choosing(function)))
+        made = click.command(name, cls=Guarded)(click.pass_context(_choosing(function)))
         made.params += [
             click.Option(["--name", "--queue", "vtrr_name"], metavar="NAME", help="Which queue."),
             click.Option(["--json", "vtrr_json"], is_flag=True, help="Print JSON."),

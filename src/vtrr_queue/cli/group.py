@@ -13,6 +13,7 @@ MODULES = {
     "deciding": ("pause", "resume", "hold", "set", "cancel", "purge"),
     "mending": ("requeue", "drop", "reclaim"),
     "checking": ("audit", "doctor", "simulate"),
+    "serving": ("web", "exporter"),
 }
 """Module of this package -> its commands."""
 

@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.errors import VTRRError
 from vtrr_queue.metrics.prometheus import PORT, serve_metrics
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, queues: Sequence[Any] = ()) -> int:
     """Serve metrics until SIGTERM or SIGINT.
+
+    Args:
+        arguments: Command line; that of the process when None.
+        queues: Queues of an app; without them the command line names one.
 
     Returns:
         Exit code: 0, or 2 when an option is wrong or the port is taken.
@@ -25,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     stop = threading.Event()
     try:
-        queues = [open_engine(options.redis, name) for name in options.name or [None]]
+        queues = queues or [open_engine(options.redis, name) for name in options.name or [None]]
         server = serve_metrics(*queues, port=options.port, host=options.host, top=options.top,
                                partitions=options.partition)  # fmt: skip
     except (VTRRError, OSError, OverflowError) as exc:

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -28,15 +28,19 @@ STOP_SECONDS = 3
 """Longest that open streams delay the end, s."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, queues: Sequence[Any] = ()) -> int:
     """Serve the page until it is told to stop.
+
+    Args:
+        arguments: Command line; that of the process when None.
+        queues: Queues of an app; without them the command line names one.
 
     Returns:
         Exit code: 0, or 2 when an option is wrong.
     """
     options = _parser().parse_args(arguments)
     try:
-        queues = [open_engine(options.redis, name) for name in options.name or [None]]
+        queues = queues or [open_engine(options.redis, name) for name in options.name or [None]]
         app = create_app(
             *queues, token=_token(options.token_file), show_payloads=options.show_payloads,
             refresh_seconds=options.refresh,
