@@ -1,11 +1,23 @@
 """Reads all that a queue keeps on a server, to compare it before and after."""
 
+import re
+
 _READ = {
     b"string": lambda client, key: client.get(key),
     b"list": lambda client, key: client.lrange(key, 0, -1),
     b"hash": lambda client, key: client.hgetall(key),
     b"zset": lambda client, key: dict(client.zrange(key, 0, -1, withscores=True)),
 }
+
+
+def without_statistics(keys):
+    """Names of keys, without those that outlive the work: what workers counted, and markers."""
+    short_lived = re.compile(r"vtrr:[^:]*:(stats$|service:|recent:)")
+    return sorted(key for key in map(_text, keys) if not short_lived.match(key))
+
+
+def _text(key):
+    return key.decode() if isinstance(key, bytes) else key
 
 
 def stored(client, name="q"):

@@ -129,7 +129,10 @@ def test_a_bad_setting_is_refused_by_name(redis_client, argument, value):
     "client", [None, "redis://localhost", object()], ids=lambda v: type(v).__name__
 )
 def test_a_thing_that_is_no_client_is_refused(client):
-    with pytest.raises(ArgumentTypeError, match=r"^redis_client must be a redis\.Redis, not"):
+    with pytest.raises(
+        ArgumentTypeError,
+        match=r"^redis_client must be a redis\.Redis or a redis\.RedisCluster, not",
+    ):
         make_queue(client)
 
 

@@ -7,6 +7,7 @@ from tests.proxy import Proxy
 from tests.servers import Server
 from tests.stage import DISPATCHES, Stage
 from tests.waiting import eventually
+from vtrr_queue.records import pack_id
 
 
 @pytest.fixture(scope="module", params=DISPATCHES)
@@ -203,7 +204,7 @@ def test_a_task_retries_only_itself(stage):
     item_id = enqueue(stage.app.work, "retry_another").id
     stage.wait_rest("retried")
     assert len(stage.traces.runs()) == 1
-    assert "stored no retry" in stage.redis.hget("vtrr:retried:dead", item_id)
+    assert "stored no retry" in stage.redis.hget("vtrr:retried:dead", pack_id(item_id))
     assert not stage.redis.keys("vtrr:brief:*")
     stage.worker.wait_for_log(f"item {item_id} of queue 'retried' is a dead letter")
 

@@ -64,8 +64,6 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
-TRIGGERS_MAX = 10_000
-
 
 class VTRRQueue(Controls, AsyncProducing):
     """A fair queue for one Celery task.
@@ -152,7 +150,7 @@ class VTRRQueue(Controls, AsyncProducing):
         self.app = _real_app(celery_app)
         self.name = check_text("name", name, NAME_MAX)
         self.celery_queue = check_text("celery_queue", celery_queue, NAME_MAX)
-        self.max_concurrency = check_integer("max_concurrency", max_concurrency, 1, TRIGGERS_MAX)
+        self.max_concurrency = check_integer("max_concurrency", max_concurrency, 1, 10_000)
         self.holding = check_hold(lease_seconds, heartbeat, max_runtime, on_lease_lost)
         self.lease_seconds = self.holding.lease_seconds
         self.on_failure = check_choice("on_failure", on_failure, ("drop", "dead"))
