@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from vtrr_queue.keys import QueueKeys
 
 SCAN_COUNT = 1000
+
+PIECE = 500
+"""Most members, items and commands of one piece."""
 """Keys that one SCAN looks at, about 0.1 ms of the server."""
 
 Line = tuple[str, int]
@@ -73,10 +76,17 @@ _HASHES = ("task", "lease", "running", "dead", "policy", "cancelled", "holes", "
 _SETS = ("queue", "partition_virtual_time", "parked", "inflight", "delayed", "dead_index", "rate")
 
 
-def read_stored(client: ScriptClient, keys: QueueKeys) -> Stored:
-    """Read a queue in two steps: its backlogs are found first, then all is read at one moment."""
+def read_stored(client: ScriptClient, keys: QueueKeys, *, in_pieces: bool = False) -> Stored:
+    """Read a queue in two steps: its backlogs are found first, then all is read.
+
+    Args:
+        client: Reads.
+        keys: Of the queue.
+        in_pieces: Read it bit by bit, so that the server is not kept; otherwise at one moment.
+    """
     found = _find_lines(client, keys)
-    replies = at_once(
+    read = piece_by_piece if in_pieces else at_once
+    replies = read(
         client,
         ("GET", keys["schema"]),
         ("GET", keys["current_virtual_time"]),
@@ -135,6 +145,43 @@ def at_once(client: ScriptClient, *commands: Sequence[Any]) -> list[Any]:
         return []
     replies: list[Any] = client.read(("MULTI",), *map(tuple, commands), ("EXEC",))[-1]
     return replies
+
+
+def piece_by_piece(client: ScriptClient, *commands: Sequence[Any]) -> list[Any]:
+    """Read the same in small pieces; what changes meanwhile may be missing, or be there twice."""
+    replies: list[Any] = []
+    for at in range(0, len(commands), PIECE):
+        some = [_first_piece(command) for command in commands[at : at + PIECE]]
+        for command, reply in zip(some, client.read(*some), strict=True):
+            replies.append(reply if command[0] in _WHOLE else _rest_of(client, command, reply))
+    return replies
+
+
+_WHOLE = ("GET", "EXISTS")
+_SCANS = {"HGETALL": "HSCAN", "ZRANGE": "ZSCAN"}
+
+
+def _first_piece(command: Sequence[Any]) -> tuple[Any, ...]:
+    name, key = command[:2]
+    if name in _SCANS:
+        return (_SCANS[name], key, b"0", "COUNT", PIECE)
+    return (name, key, 0, PIECE - 1) if name == "LRANGE" else tuple(command)
+
+
+def _rest_of(client: ScriptClient, command: tuple[Any, ...], reply: list[Any]) -> list[Any]:
+    """A whole key, from its first piece on."""
+    name, key = command[:2]
+    if name == "LRANGE":
+        found, piece = list(reply), reply
+        while len(piece) == PIECE:
+            (piece,) = client.read((name, key, len(found), len(found) + PIECE - 1))
+            found += piece
+        return found
+    cursor, found = reply[0], list(reply[1])
+    while cursor != b"0":
+        ((cursor, piece),) = client.read((name, key, cursor, "COUNT", PIECE))
+        found += piece
+    return found
 
 
 def pairs(reply: list[bytes]) -> Iterator[tuple[str, bytes]]:
