@@ -43,3 +43,8 @@ def snapshot(client: redis.Redis):
 def lease_all(vtrr, count=1000):
     """Lease what is servable."""
     return vtrr.engine.lease(count=count, holder="test").items
+
+
+def fair(task, *args, user="u", **kwargs):
+    """A signature of a fair task."""
+    return task.s(*args, **kwargs).set(partition_key=user)

@@ -72,6 +72,8 @@ class Stage:
         self.traces = self.app.traces
         self.redis = self._stack.enter_context(self.state.client(decode_responses=True))
         self.workers: list[Worker] = []
+        self.lasting: tuple[str, ...] = ()
+        """Queues that must be at rest after each test, where workers go on to the next one."""
         self._stack.callback(self.app.app.close)
 
     def __enter__(self) -> Self:

@@ -13,11 +13,19 @@ def dispatch(request):
 
 @pytest.fixture
 def stage(_stage):
-    """The stage without what earlier tests left."""
+    """The stage without what earlier tests left; its workers end, or its queues come to rest."""
     _stage.clear()
     yield _stage
-    for worker in list(_stage.workers):
+    for name in _stage.lasting:
+        _stage.wait_rest(name)
+    for worker in () if _stage.lasting else tuple(_stage.workers):
         _stage.end_worker(worker)
+
+
+@pytest.fixture
+def app(stage):
+    """The module of the stage's app."""
+    return stage.app
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import pytest
 from celery import chain, chord, group, states
 from celery.exceptions import TaskRevokedError
 
+from tests.callers import fair
 from tests.stage import DISPATCHES, Stage
 from tests.waiting import eventually
 
@@ -16,26 +17,8 @@ def _stage(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("canvas")
     with Stage("canvas", folder, dispatch=request.param) as stage:
         stage.worker = stage.start_worker(queues=["canvas-fair", "canvas-plain"], concurrency=2)
+        stage.lasting = ("doubling", "collecting")
         yield stage
-
-
-@pytest.fixture
-def stage(_stage):
-    """The stage without what earlier tests left."""
-    _stage.clear()
-    yield _stage
-    for name in ("doubling", "collecting"):
-        _stage.wait_rest(name)
-
-
-@pytest.fixture
-def app(stage):
-    return stage.app
-
-
-def fair(task, *args, user="u", **kwargs):
-    """A signature of a fair task."""
-    return task.s(*args, **kwargs).set(partition_key=user)
 
 
 def numbers_of(stage):

@@ -7,6 +7,7 @@ import pytest
 from celery import chain, chord, group, states
 from celery.exceptions import TaskRevokedError
 
+from tests.callers import fair
 from tests.stage import DISPATCHES, Stage
 
 PATIENCE = 20
@@ -22,26 +23,8 @@ def _stage(request, tmp_path_factory):
     with Stage("canvas", tmp_path_factory.mktemp("pool"), dispatch=dispatch) as stage:
         stage.start_worker(queues=["canvas-fair", "canvas-plain"], pool=pool, concurrency=2)
         stage.slots = 1 if pool == "solo" else 2
+        stage.lasting = ("doubling", "collecting")
         yield stage
-
-
-@pytest.fixture
-def stage(_stage):
-    """The stage without what earlier tests left."""
-    _stage.clear()
-    yield _stage
-    for name in ("doubling", "collecting"):
-        _stage.wait_rest(name)
-
-
-@pytest.fixture
-def app(stage):
-    return stage.app
-
-
-def fair(task, *args, user="u", **kwargs):
-    """A signature of a fair task."""
-    return task.s(*args, **kwargs).set(partition_key=user)
 
 
 def results(app, ids):
