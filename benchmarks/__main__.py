@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.about import about
 from benchmarks.contenders import PEER_NAMES, POOLS
 from benchmarks.drain import drains
+from benchmarks.latency import latencies
 from benchmarks.plan import Plan
 from benchmarks.server import optional_features, producers, server_costs
 from tests.servers import Server, wanted_kinds
@@ -28,6 +29,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Table]]] = {
     "features": optional_features,
     "producer": producers,
     "drain": drains,
+    "latency": latencies,
 }
 
 

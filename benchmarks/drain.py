@@ -28,7 +28,7 @@ SECONDS = {NO_OP: 0.0, SHORT: 0.005}
 ITEMS = {NO_OP: 3000, SHORT: 250}
 """Items of a drain; those of 5 ms for each that can run at once."""
 
-QUICK_ITEMS = {NO_OP: 1500, SHORT: 150}
+QUICK_ITEMS = {NO_OP: 1000, SHORT: 150}
 
 FEWEST_ITEMS = 60
 

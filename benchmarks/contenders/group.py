@@ -20,12 +20,13 @@ from tests.processes import spawn
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
     from pathlib import Path
 
     from benchmarks.contenders import Contender
 
 _POLL_SECONDS = 0.002
-_FILL_SECONDS = 120.0
+_CALL_SECONDS = 120.0
 _STUCK_SECONDS = 30.0
 """Longest without a single item done."""
 
@@ -74,7 +75,7 @@ class Group:
             "BENCH_URL": setting.url,
             "BENCH_TRACE": str(self._trace),
             "BENCH_SECONDS": str(setting.seconds),
-            "BENCH_CONCURRENCY": str(CONCURRENCY[setting.pool]),
+            "BENCH_CONCURRENCY": str(CONCURRENCY.get(setting.pool, 1)),
             "BENCH_VARIANT": contender.variant,
             "PYTHONPATH": str(APPS),
             "PYTHONDONTWRITEBYTECODE": "",
@@ -91,24 +92,28 @@ class Group:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def fill(self) -> None:
-        """Enqueue the items.
+    def call(self, function: str, count: int) -> None:
+        """Have the contender's app enqueue items.
+
+        Args:
+            function: Name of what does it.
+            count: How many.
 
         Raises:
             DrainFailed: It could not.
         """
-        command = [str(self._programs / "python"), str(APPS / "fill.py"), self._contender.app]
+        command = [str(self._programs / "python"), str(APPS / "call.py"), self._contender.app]
         with self._log.open("ab") as log:
             process = spawn(
-                [*command, str(self._setting.items)],
+                [*command, function, str(count)],
                 env=self._environment, cwd=APPS, stdout=log, stderr=log,
             )  # fmt: skip
             try:
-                code = process.wait(_FILL_SECONDS)
+                code = process.wait(_CALL_SECONDS)
             finally:
                 process.kill()
         if code:
-            raise DrainFailed(f"fill ended with exit code {code}\n{self._tail()}")
+            raise DrainFailed(f"{function} ended with exit code {code}\n{self._tail()}")
 
     def start(self) -> None:
         """Start the workers; they take items as soon as they can."""
@@ -134,21 +139,36 @@ class Group:
         Raises:
             DrainFailed: The workers ended, or did nothing for long.
         """
-        first = self._until(int(self._setting.items * FIRST_SHARE))
-        began, last = time.perf_counter(), self._until(self._setting.items)
+        first = self.until(self.done, int(self._setting.items * FIRST_SHARE))
+        began, last = time.perf_counter(), self.until(self.done, self._setting.items)
         return (last - first) / (time.perf_counter() - began)
 
-    def _until(self, wanted: int) -> int:
-        before, moved = -1, time.monotonic()
-        while (done := self.done()) < wanted:
-            if done > before:
-                before, moved = done, time.monotonic()
+    def waits(self) -> list[float]:
+        """Seconds that items waited, where the app notes them."""
+        path = self._trace.with_name(self._trace.name + ".waits")
+        return [float(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def until(self, count: Callable[[], int], wanted: int) -> int:
+        """Wait until something has been counted so often; what was counted then.
+
+        Args:
+            count: Counts.
+            wanted: How many at least.
+
+        Raises:
+            DrainFailed: The workers ended, or did nothing for long.
+        """
+        seen, moved = (-1, -1), time.monotonic()
+        while (found := count()) < wanted:
+            now = (found, self.done())
+            if now != seen:
+                seen, moved = now, time.monotonic()
             ended = [process for process in self._processes if process.poll() is not None]
             if ended or time.monotonic() - moved > _STUCK_SECONDS:
                 why = "a worker ended" if ended else f"nothing done for {_STUCK_SECONDS:g} s"
-                raise DrainFailed(f"{why} after {done} of {wanted} items\n{self._tail()}")
+                raise DrainFailed(f"{why} after {found} of {wanted} items\n{self._tail()}")
             time.sleep(_POLL_SECONDS)
-        return done
+        return found
 
     def _tail(self) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
@@ -162,6 +182,6 @@ def drain(contender: Contender, setting: Setting) -> float:
         NotInstalled: The contender can't be had here.
     """
     with Group(contender, setting) as group:
-        group.fill()
+        group.call("fill", setting.items)
         group.start()
         return group.rate()

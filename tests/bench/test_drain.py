@@ -13,7 +13,7 @@ from benchmarks.plan import Plan
 def test_every_item_is_done_once(contender, server, tmp_path):
     """All items wait before the worker starts, and each appends its byte once."""
     with Group(contender, Setting(server.url(0), tmp_path, SOLO, 0.0, 60)) as group:
-        group.fill()
+        group.call("fill", 60)
         assert group.done() == 0
         group.start()
         assert group.rate() > 0
@@ -31,11 +31,9 @@ def test_workers_that_end_are_a_failure(server, tmp_path):
 
 def test_a_peer_that_cannot_be_installed_is_named(monkeypatch, redis_client, server, tmp_path):
     """The table says which peer is missing and why; the others are measured."""
-    root = tmp_path / "root"
-    (root / "requirements").mkdir(parents=True)
-    (root / "requirements/bench-huey.txt").write_text("./not-there\n")
-    monkeypatch.setattr(environment, "ROOT", root)
-    monkeypatch.setattr(environment, "FOLDER", root / ".bench")
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    monkeypatch.setattr(environment, "FOLDER", in_the_way)
     with pytest.raises(NotInstalled):
         programs("huey")
     monkeypatch.setattr("benchmarks.drain.OURS", ())
