@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from dataclasses import asdict
@@ -12,10 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.about import about
+from benchmarks.blocks import longest_blocks
 from benchmarks.contenders import PEER_NAMES, POOLS
 from benchmarks.drain import drains
+from benchmarks.figures import figures
+from benchmarks.growth import growth
 from benchmarks.latency import latencies
 from benchmarks.plan import Plan
+from benchmarks.results import write
 from benchmarks.server import optional_features, producers, server_costs
 from tests.servers import Server, wanted_kinds
 
@@ -25,9 +30,12 @@ if TYPE_CHECKING:
     from benchmarks.report import Table
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Table]]] = {
+    "figures": figures,
     "server": server_costs,
     "features": optional_features,
     "producer": producers,
+    "growth": growth,
+    "blocks": longest_blocks,
     "drain": drains,
     "latency": latencies,
 }
@@ -47,13 +55,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         client, url = server.client(0), server.url(0).rsplit("/", 1)[0]
         facts = about(client, rounds=rounds, quick=quick)
         print("\n".join(f"{name}: {value}" for name, value in facts.items()))
-        plan = Plan(client, url, rounds, quick, options.peers, options.pool, Path(folder))
+        plan = Plan(
+            client,
+            url,
+            rounds,
+            quick,
+            options.peers,
+            options.pool,
+            options.server,
+            options.accept,
+            Path(folder),
+        )
         for name in options.only:
             began = time.monotonic()
             for table in SECTIONS[name](plan):
                 print(table.text(), flush=True)
                 tables.append(table)
             print(f"  {name}: {time.monotonic() - began:.0f} s")
+    if options.write:
+        write(tables, facts, sys.argv[1:] if arguments is None else arguments)
     if options.json:
         kept = {"about": facts, "tables": [asdict(table) for table in tables]}
         options.json.write_text(json.dumps(kept, indent=2) + "\n")
@@ -70,6 +90,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
                         help=f"of {', '.join(POOLS)}")  # fmt: skip
     parser.add_argument("--server", choices=wanted_kinds(), default=wanted_kinds()[0])
     parser.add_argument("--rounds", type=int, help="interleaved rounds (3; quick 1)")
+    parser.add_argument("--accept", action="store_true", help="store the figures as the baseline")
+    parser.add_argument("--write", action="store_true",
+                        help="write benchmarks/RESULTS.md and docs/bench.svg")  # fmt: skip
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser.parse_args(arguments)
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from benchmarks.contenders import Contender
     from benchmarks.plan import Plan
 
+DRAIN = "Drain, "
+"""How the titles of the tables begin."""
+
 NO_OP, SHORT = "no-op", "5 ms"
 SECONDS = {NO_OP: 0.0, SHORT: 0.005}
 
@@ -95,5 +98,5 @@ def _table(
     for name, why in failed.items():
         note += f" {name}: {why}."
     return compared(
-        f"Drain, {pool}", note, ("", *kinds), found, basis=lambda _: PLAIN, unit="items/s"
+        f"{DRAIN}{pool}", note, ("", *kinds), found, basis=lambda _: PLAIN, unit="items/s"
     )

@@ -95,7 +95,7 @@ PEERS = (
     Contender("dramatiq", "dramatiq_app", _pools(
         f"{_DRAMATIQ} -p 2 -t 1", f"{_DRAMATIQ} -p 1 -t 8", f"{_DRAMATIQ} -p 1 -t 1",
     ), "dramatiq"),
-    Contender("huey", "huey_app", _pools(
+    Contender("huey, at most once", "huey_app", _pools(
         f"{_HUEY} -k process -w 2", f"{_HUEY} -k thread -w 8", f"{_HUEY} -k thread -w 1",
     ), "huey"),
 )  # fmt: skip

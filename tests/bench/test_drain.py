@@ -37,7 +37,9 @@ def test_a_peer_that_cannot_be_installed_is_named(monkeypatch, redis_client, ser
     with pytest.raises(NotInstalled):
         programs("huey")
     monkeypatch.setattr("benchmarks.drain.OURS", ())
-    plan = Plan(redis_client, server.url(0)[:-2], 1, True, ("huey",), (SOLO,), tmp_path)
+    plan = Plan(
+        redis_client, server.url(0)[:-2], rounds=1, peers=("huey",), pools=(SOLO,), folder=tmp_path
+    )
     (table,) = drains(plan)
     assert "huey: not installed" in table.note
 
