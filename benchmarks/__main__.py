@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from benchmarks.about import about
 from benchmarks.blocks import longest_blocks
 from benchmarks.contenders import PEER_NAMES, POOLS
-from benchmarks.drain import drains
+from benchmarks.drain import SECONDS, drains
 from benchmarks.figures import figures
 from benchmarks.growth import growth
 from benchmarks.latency import latencies
@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             quick,
             options.peers,
             options.pool,
+            options.work,
             options.server,
             options.accept,
             Path(folder),
@@ -71,9 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for table in SECTIONS[name](plan):
                 print(table.text(), flush=True)
                 tables.append(table)
+            if options.write:  # after each, as a later one may be cut short
+                write(tables, facts, sys.argv[1:] if arguments is None else arguments)
             print(f"  {name}: {time.monotonic() - began:.0f} s")
-    if options.write:
-        write(tables, facts, sys.argv[1:] if arguments is None else arguments)
     if options.json:
         kept = {"about": facts, "tables": [asdict(table) for table in tables]}
         options.json.write_text(json.dumps(kept, indent=2) + "\n")
@@ -88,6 +89,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
                         "none is named; each is installed in .bench/ first")  # fmt: skip
     parser.add_argument("--pool", type=_names(POOLS), default=(), metavar="NAME,...",
                         help=f"of {', '.join(POOLS)}")  # fmt: skip
+    parser.add_argument("--work", type=_names(SECONDS), default=(), metavar="NAME,...",
+                        help=f"what items of drains do: {', '.join(SECONDS)}")  # fmt: skip
     parser.add_argument("--server", choices=wanted_kinds(), default=wanted_kinds()[0])
     parser.add_argument("--rounds", type=int, help="interleaved rounds (3; quick 1)")
     parser.add_argument("--accept", action="store_true", help="store the figures as the baseline")

@@ -39,7 +39,7 @@ FEWEST_ITEMS = 60
 def drains(plan: Plan) -> Iterator[Table]:
     """Measure all contenders in interleaved rounds; a table for each pool."""
     contenders, missing = _contenders(plan)
-    kinds = (NO_OP,) if plan.quick else (NO_OP, SHORT)
+    kinds = plan.works or ((NO_OP,) if plan.quick else (NO_OP, SHORT))
     for pool in plan.pools or ((PREFORK, THREADS) if plan.quick else POOLS):
         racing = [contender for contender in contenders if pool in contender.commands]
         rates: dict[tuple[str, str], list[float]] = {}

@@ -10,8 +10,9 @@ import statistics
 from typing import TYPE_CHECKING
 
 from benchmarks.eager import EagerQueue
+from benchmarks.pipelined import BATCH, EagerLives, OurLives, life
 from benchmarks.report import Cell, Table
-from benchmarks.servercost import LifeSteps, Ours
+from benchmarks.servercost import LifeSteps, Ours, typical_usec
 from vtrr_queue.stats import Tally
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from benchmarks.plan import Plan
 
 LIVES = 500
-"""Lives a round."""
+"""Calls of each step a round."""
 
 BY_ITEMS = ((1_000, 1_000), (10_000, 1_000), (100_000, 1_000), (1_000_000, 1_000))
 BY_PARTITIONS = ((100_000, 1), (100_000, 100_000))
@@ -33,26 +34,29 @@ QUICK = ((1_000, 1_000), (50_000, 1_000), (50_000, 1))
 def growth(plan: Plan) -> Iterator[Table]:
     """Server microseconds of a life by what waits; and what statistics add to them."""
     sizes = QUICK if plan.quick else (*BY_ITEMS, *BY_PARTITIONS)
-    rows: list[list[Cell]] = []
-    first: tuple[float, float] | None = None
-    for items, partitions in sizes:
-        ours, eager = life_times(plan.client, items, partitions, max(plan.rounds, 3))
-        first = first or (ours, eager)
-        rows.append([
-            f"{items:,} in {partitions:,}", ours, f"{ours / first[0]:.2f} x", eager,
-            f"{eager / first[1]:.2f} x", f"{ours / eager:.2f} x",
-        ])  # fmt: skip
-    note = "Microseconds of the server for enqueue, lease and ack of one item; ours and the eager "
-    note += "layout take turns on one server; growth is that to the first row."
+    found = {size: life_times(plan.client, *size, max(plan.rounds, 3)) for size in sizes}
+    note = "Microseconds of the server, the median enqueue, lease and ack of one item together; "
+    note += "ours and the eager layout take turns on one server; growth is that to the first row."
     head = ("waiting items in partitions", "ours", "growth", "eager", "growth", "ours to eager")
-    yield Table("Growth of a life's server time", note, head, rows)
-    yield statistics_cost(plan.client, plan.rounds, first[0] if first else 0.0)
+    for at, how in enumerate(("one call at a time", f"{BATCH} calls in a pipeline")):
+        rows: list[list[Cell]] = []
+        first = found[sizes[0]][at]
+        for (items, partitions), figures in found.items():
+            ours, eager = figures[at]
+            rows.append([
+                f"{items:,} in {partitions:,}", ours, f"{ours / first[0]:.2f} x", eager,
+                f"{eager / first[1]:.2f} x", f"{ours / eager:.2f} x",
+            ])  # fmt: skip
+        yield Table(f"Growth of a life's server time, {how}", note, head, rows)
+    yield statistics_cost(plan.client, plan.rounds, found[sizes[0]][1][0])
 
 
-def life_times(
-    client: redis.Redis, items: int, partitions: int, rounds: int
-) -> tuple[float, float]:
-    """Median server microseconds of a life, ours and the eager layout's.
+Pair = tuple[float, float]
+"""Ours, and the eager layout's."""
+
+
+def life_times(client: redis.Redis, items: int, partitions: int, rounds: int) -> tuple[Pair, Pair]:
+    """Median server microseconds of a life, called one by one and in pipelines.
 
     Args:
         client: Server to use; its database is emptied.
@@ -60,28 +64,28 @@ def life_times(
         partitions: Partitions they are spread over.
         rounds: Interleaved rounds.
     """
-    client.flushdb()
-    queues = [
-        LifeSteps(Ours(client, "growth", socket_timeout=60), items, partitions),
-        LifeSteps(EagerQueue(client, "growth"), items, partitions),
-    ]
-    found: list[list[float]] = [[], []]
+    client.execute_command("FLUSHDB", "SYNC")
+    ours, eager = Ours(client, "growth", socket_timeout=60), EagerQueue(client, "growth")
+    single = [LifeSteps(ours, items, partitions), LifeSteps(eager, items, partitions)]
+    many = [OurLives(ours, partitions), EagerLives(client, eager, partitions)]
+    found: list[list[float]] = [[], [], [], []]
     for _ in range(rounds):
-        for queue, values in zip(queues, found, strict=True):
-            client.config_resetstat()
-            for _ in range(LIVES):
-                queue.enqueue(1)
-                queue.lease(1)
-                queue.ack(1)
-            values.append(script_usec(client) / LIVES)
-    client.flushdb()
-    return statistics.median(found[0]), statistics.median(found[1])
+        for at in (0, 1):
+            found[at].append(_life_one_by_one(client, single[at]))
+            found[at + 2].append(life(client, many[at]))
+    client.execute_command("FLUSHDB", "SYNC")
+    medians = [statistics.median(values) for values in found]
+    return (medians[0], medians[1]), (medians[2], medians[3])
 
 
-def script_usec(client: redis.Redis) -> float:
-    """Microseconds the server spent in scripts since its counts were reset."""
-    stats = client.info("commandstats")
-    return sum(float(stats[name]["usec"]) for name in stats if name.startswith("cmdstat_eval"))
+def _life_one_by_one(client: redis.Redis, queue: LifeSteps) -> float:
+    used = 0.0
+    for step in (queue.enqueue, queue.lease, queue.ack):
+        client.config_resetstat()
+        for _ in range(LIVES):
+            step(1)
+        used += typical_usec(client, "evalsha")
+    return used
 
 
 def statistics_cost(client: redis.Redis, rounds: int, life: float) -> Table:
@@ -102,7 +106,7 @@ def statistics_cost(client: redis.Redis, rounds: int, life: float) -> Table:
             client.config_resetstat()
             for _ in range(20):
                 engine.count(seconds_tally(lives, partitions))
-            found.append(script_usec(client) / 20)
+            found.append(typical_usec(client, "evalsha"))
         cost = statistics.median(found)
         share = f"{100 * cost / (life * lives):.2f} %" if life else None
         rows.append([f"{lives:,} lives in {partitions:,} partitions", cost, share])

@@ -22,6 +22,7 @@ class Plan:
         quick: Whether all of it may take two minutes at most.
         peers: Names of the environments of peers to measure.
         pools: Pools to measure.
+        works: What items of drains do: "no-op", "5 ms"; () for both.
         kind: Kind of the server: "valkey" or "redis".
         accept: Whether figures become the baseline of later runs.
         folder: Place for files of the run.
@@ -33,6 +34,7 @@ class Plan:
     quick: bool = False
     peers: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
+    works: tuple[str, ...] = ()
     kind: str = ""
     accept: bool = False
     folder: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))

@@ -41,6 +41,18 @@ def memory_per_item(client: redis.Redis, items: int) -> float:
     return (after - before) / (size * partitions)
 
 
+def typical_usec(client: redis.Redis, command: str) -> float:
+    """Server microseconds of the median call of a command since its counts were reset.
+
+    The mean would have in it whatever else the machine did meanwhile. Servers before Redis 7 know
+    no median: there it is the mean.
+    """
+    medians = client.info("latencystats").get(f"latency_percentiles_usec_{command}")
+    if medians:
+        return float(medians["p50"])
+    return float(client.info("commandstats")[f"cmdstat_{command}"]["usec_per_call"])
+
+
 class Peer(Protocol):
     """A queue whose items live: ours, or the eager one."""
 
@@ -153,8 +165,7 @@ def script_costs(client: redis.Redis, items: int, partitions: int, rounds: int) 
             client.config_resetstat()
             for _ in range(calls):
                 step(count)
-            used = float(client.info("commandstats")[f"cmdstat_{command}"]["usec"])
-            found.setdefault(name, []).append(used / calls / count)
+            found.setdefault(name, []).append(typical_usec(client, command) / count)
         for life in steps.values():
             _shrink(life, 4000)
     client.flushdb()
