@@ -41,7 +41,7 @@ def test_a_peer_that_cannot_be_installed_is_named(monkeypatch, redis_client, ser
         redis_client, server.url(0)[:-2], rounds=1, peers=("huey",), pools=(SOLO,), folder=tmp_path
     )
     (table,) = drains(plan)
-    assert "huey: not installed" in table.note
+    assert "huey, at most once: not installed" in table.note
 
 
 def test_every_pool_has_a_way_for_every_contender():
