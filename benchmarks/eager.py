@@ -111,5 +111,9 @@ class EagerQueue:
             message = f"{item_id!r} was not held"
             raise RuntimeError(message)
 
+    def command(self, script: str) -> tuple[object, ...]:
+        """Arguments of EVALSHA up to those of the script itself."""
+        return (self._sha[script], len(self._keys), *self._keys)
+
     def _run(self, script: str, *arguments: object) -> object:
-        return self._client.evalsha(self._sha[script], len(self._keys), *self._keys, *arguments)
+        return self._client.evalsha(*self.command(script), *arguments)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.servercost import BODY, ID
+from benchmarks.servercost import BODY, ID, typical_usec
 from vtrr_queue import Engine, Rate
 from vtrr_queue.model import NewItem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import redis
+
+    from vtrr_queue.model import Lease
 
 PARTITIONS = 1000
 LIVES = 300
@@ -47,14 +49,23 @@ class Queue:
 
     def lives(self) -> float:
         """Let items come, be leased and finished; server microseconds a life."""
-        self._client.config_resetstat()
-        for number in range(LIVES):
-            self.fill(f"p{number * 7 % PARTITIONS}", 1)
-            (lease,) = self.engine.lease().items
-            self.engine.ack(lease.item_id, lease.token)
-        stats = self._client.info("commandstats")
-        used = sum(float(stats[name]["usec"]) for name in stats if name.startswith("cmdstat_eval"))
-        return used / LIVES
+        held: list[Lease] = []
+
+        def ack(number: int) -> None:
+            self.engine.ack(held[number].item_id, held[number].token)
+
+        steps: tuple[Callable[[int], object], ...] = (
+            lambda number: self.fill(f"p{number * 7 % PARTITIONS}", 1),
+            lambda _: held.extend(self.engine.lease().items),
+            ack,
+        )
+        used = 0.0
+        for step in steps:
+            self._client.config_resetstat()
+            for number in range(LIVES):
+                step(number)
+            used += typical_usec(self._client, "evalsha")
+        return used
 
 
 def life_costs(client: redis.Redis, rounds: int) -> dict[str, float]:

@@ -29,7 +29,7 @@ def memory_per_item(client: redis.Redis, items: int) -> float:
         client: Server to fill; its database is emptied.
         items: How many, spread over 1,000 partitions at most.
     """
-    client.flushdb()
+    client.execute_command("FLUSHDB", "SYNC")  # else it is still giving memory back
     engine = Engine(client, "bench")
     before = int(client.info("memory")["used_memory"])
     partitions = min(1000, items // 100)
@@ -39,6 +39,18 @@ def memory_per_item(client: redis.Redis, items: int) -> float:
     after = int(client.info("memory")["used_memory"])
     client.flushdb()
     return (after - before) / (size * partitions)
+
+
+def typical_usec(client: redis.Redis, command: str) -> float:
+    """Server microseconds of the median call of a command since its counts were reset.
+
+    The mean would have in it whatever else the machine did meanwhile. Servers before Redis 7 know
+    no median: there it is the mean.
+    """
+    medians = client.info("latencystats").get(f"latency_percentiles_usec_{command}")
+    if medians:
+        return float(medians["p50"])
+    return float(client.info("commandstats")[f"cmdstat_{command}"]["usec_per_call"])
 
 
 class Peer(Protocol):
@@ -153,8 +165,7 @@ def script_costs(client: redis.Redis, items: int, partitions: int, rounds: int) 
             client.config_resetstat()
             for _ in range(calls):
                 step(count)
-            used = float(client.info("commandstats")[f"cmdstat_{command}"]["usec"])
-            found.setdefault(name, []).append(used / calls / count)
+            found.setdefault(name, []).append(typical_usec(client, command) / count)
         for life in steps.values():
             _shrink(life, 4000)
     client.flushdb()

@@ -1,0 +1,41 @@
+"""vtrr-queue: ten tenants, direct dispatch or triggers."""
+
+from __future__ import annotations
+
+import os
+
+import item
+import redis
+from celery import Celery
+
+from vtrr_queue import VTRRQueue
+
+TENANTS = 10
+
+app = Celery("fair", broker=item.URL)
+app.conf.update(
+    task_ignore_result=True,
+    worker_prefetch_multiplier=1,
+    broker_connection_retry_on_startup=True,
+)
+vtrr = VTRRQueue(
+    redis.Redis.from_url(item.URL),
+    app,
+    name="fair",
+    celery_queue="fair",
+    dispatch=os.environ["BENCH_VARIANT"],
+    max_concurrency=8,
+)
+
+
+@vtrr.task
+def work(_self: object, number: int) -> None:
+    """One item."""
+    item.run(number)
+
+
+def fill(count: int) -> None:
+    """Enqueue items, the tenants' shares one after another."""
+    for tenant in range(TENANTS):
+        entries = [{"args": [number]} for number in range(tenant, count, TENANTS)]
+        work.queue(f"tenant{tenant}", entries)
