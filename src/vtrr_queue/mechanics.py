@@ -19,7 +19,7 @@ from vtrr_queue.scores import Scores
 MOST_LOOKS = 8
 """Most expired leases and most due items that one lease call looks at."""
 
-RECLAIM_BATCH = 100
+RECLAIM_BATCH = 50
 """Most expired leases and most due items that one round of a reclaim looks at."""
 
 REBASE_AT = 1e12

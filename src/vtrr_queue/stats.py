@@ -38,7 +38,7 @@ TOTALS = ("served", "acked", "failed", "retried", "released", "timed_out", "dead
 KEEP_MS = 30 * 86_400_000
 """How long totals are kept after a worker last counted, ms."""
 
-MOST_ENTRIES = 1000
+MOST_ENTRIES = 250
 """Most names and amounts in one batch, so that it blocks the server for less than a millisecond."""
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.clock import START_MS, set_clock
 from tests.queues import audited_engine, drain, items
+from vtrr_queue.engine import Engine
 from vtrr_queue.engine.serving import MOST_LEASES, MOST_RENEWED
 from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
 from vtrr_queue.inspector import Inspector
@@ -205,3 +206,38 @@ def test_triggers_follow_the_leases(engine):
     (lease,) = engine.lease().items
     released = engine.release(lease.item_id, lease.token, budget=budget)
     assert (len(released.wake.triggers), released.wake.waiting) == (1, 3)
+
+
+def test_many_items_are_leased_by_several_calls(redis_client):
+    """In the order of one call, each a short one."""
+    engine = Engine(redis_client, "q")
+    for name in "abc":
+        engine.enqueue(name, items(*(f"{name}{n:03}" for n in range(120))))
+    redis_client.config_resetstat()
+    leased = engine.lease(count=350).items
+    assert [lease.item_id for lease in leased[:7]] == [
+        "a000", "b000", "c000", "a001", "b001", "c001", "a002",
+    ]  # fmt: skip
+    assert len({lease.item_id for lease in leased}) == 350
+    assert [held.item_id for held in Inspector(engine).leases()] == [x.item_id for x in leased]
+    assert redis_client.info("commandstats")["cmdstat_evalsha"]["calls"] >= 4
+    assert len(engine.lease(count=350).items) == 10
+
+
+def test_what_is_leased_is_told_when_the_next_call_fails(server, redis_client, proxy):
+    """Or it would wait for the end of its lease."""
+    engine = Engine(redis_client, "q")
+    engine.enqueue("a", items(*(f"a{n:03}" for n in range(300))))
+    with type(redis_client).from_url(proxy.url()) as proxied:
+        far = Engine(proxied, "q", socket_timeout=0.3)
+        first = far.lease().items
+        calls = far.client.call
+
+        def call(*words):
+            reply = calls(*words)
+            proxy.refuse()
+            return reply
+
+        far.client.call = call
+        leased = far.lease(count=250).items
+        assert [len(first), len(leased)] == [1, 100]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vtrr_queue.engine.base import NO_TRIGGERS
 from vtrr_queue.engine.ruling import Ruling
 from vtrr_queue.errors import ArgumentError, LeaseLost, Unavailable
-from vtrr_queue.model import Leased, Reclaimed, ReclaimPosition, Settled, TriggerBudget
+from vtrr_queue.model import Lease, Leased, Reclaimed, ReclaimPosition, Settled, TriggerBudget
 from vtrr_queue.records import (
     REASON_MAX,
     format_note,
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
     from vtrr_queue.talk import Call, Reply
 
-RECLAIM_BATCH = 100
+RECLAIM_BATCH = 50
 """Most leases and delayed items one reclaim script looks at."""
 
 MOST_LEASES = 1000
-"""Most items one lease script gives."""
+"""Most items one call leases."""
 
-MOST_RENEWED = 500
+LEASED_AT_ONCE = 100
+"""Most items one lease script gives, so that it blocks the server for two milliseconds at most."""
+
+MOST_RENEWED = 250
 """Most leases one renew script extends."""
 
 
@@ -62,17 +65,29 @@ class Serving(Ruling):
             The leased items in fair order, fewer than ``count`` when fewer are servable.
 
         Raises:
-            Unavailable: Redis did not answer.
+            Unavailable: Redis did not answer; not when some items are leased already.
             SchemaMismatch: The keys belong to another layout.
 
         Source:
-            ``scripts/lease.lua``.
+            ``scripts/lease.lua``, once for each :data:`LEASED_AT_ONCE` items.
         """
-        call, finish = self.lease_call(
-            self.new_tokens(count),
-            holder=holder, trigger_id=trigger_id, pulled=pulled, budget=budget,
-        )  # fmt: skip
-        return finish(self.client.call(*call))
+        tokens, items = sorted(self.new_tokens(count)), list[Lease]()
+        sent: tuple[str, ...] = ()
+        while True:
+            some = tokens[len(items) : len(items) + LEASED_AT_ONCE]
+            call, finish = self.lease_call(some, holder=holder, trigger_id=trigger_id,
+                                           pulled=pulled, budget=budget)  # fmt: skip
+            try:
+                leased = finish(self.client.call(*call))
+            except Unavailable:
+                if not items:
+                    raise
+                return Leased(tuple(items), replace(leased.wake, triggers=sent))
+            items += leased.items
+            sent += leased.wake.triggers
+            if len(leased.items) < len(some) or len(items) == count:
+                return Leased(tuple(items), replace(leased.wake, triggers=sent))
+            trigger_id, pulled = "", False
 
     def new_tokens(self, count: int) -> list[str]:
         """Fencing tokens for so many leases."""
