@@ -112,19 +112,25 @@ class Statistics:
 
 
 class Tally:
-    """Counts in memory what one worker sees of one queue; its methods are called by any thread."""
+    """Counts in memory what one worker sees of one queue; its methods are called by any thread.
+
+    Attributes:
+        pending: Leases since :meth:`batches` was called last.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts = Counter[str]()
         self._charges = defaultdict[str, float](float)
         # The first one is empty: it makes the key by which scripts know that they should count.
+        self.pending = 0
         self._batches = [Batch(secrets.token_hex(8), (), ())]
 
     def served(self, waited_seconds: float | None) -> None:
         """An item was leased that could be served for so long; None when that is not known."""
         with self._lock:
             self._counts["served"] += 1
+            self.pending += 1
             if waited_seconds is not None:
                 self._measured("wait", max(0.0, waited_seconds))
 
@@ -147,6 +153,7 @@ class Tally:
             counts = [(name, f"{value}") for name, value in self._counts.items() if value]
             charges = [(name, f"{value:.6f}") for name, value in self._charges.items()]
             self._counts.clear()
+            self.pending = 0
             self._charges.clear()
             for at in range(0, len(charges) or bool(counts), MOST_ENTRIES):
                 totals = counts if at == 0 else []

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 COUNT_SECONDS = 1.0
-"""Pause between two additions to the queue's statistics, s."""
+"""Least pause between two additions to the queue's statistics, s."""
+
+FEW, FEW_SECONDS = 50, 5.0
+"""Fewer leases than this wait until so much time has passed, s: a call costs about a life."""
 
 _TOTAL_OF = {
     Fate.ACK: "acked", Fate.CANCELLED: "acked", Fate.RETRY: "retried", Fate.RELEASE: "released",
@@ -40,7 +43,7 @@ class Counter:
     def __init__(self, vtrr: VTRRQueue) -> None:
         self._vtrr = vtrr
         self._tally = Tally() if vtrr.keeps_statistics else None
-        self._next = 0.0
+        self._next = -FEW_SECONDS
 
     def leased(self, lease: Lease, now_ms: int) -> None:
         """An item was leased, at this server time."""
@@ -61,8 +64,11 @@ class Counter:
             self._tally.charged(end.lease.partition, ran)
 
     def tell(self, *, now: bool = False) -> None:
-        """Add it to the queue's statistics, once in :data:`COUNT_SECONDS` unless ``now``."""
-        if self._tally is None or not (now or time.monotonic() >= self._next):
+        """Add it to the queue's statistics, if it is time or ``now``."""
+        if self._tally is None:
+            return
+        wait = 0.0 if self._tally.pending >= FEW else FEW_SECONDS - COUNT_SECONDS
+        if not now and time.monotonic() < self._next + wait:
             return
         self._next = time.monotonic() + COUNT_SECONDS
         try:
