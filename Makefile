@@ -8,7 +8,7 @@ ARGS ?=
 # Most of a test is waiting, so more of them at a time than there are processors.
 PROCESSES ?= 3
 
-COMPAT := -m "compat and not slow and not chaos"
+COMPAT = -m "compat and not slow and not chaos" -n $(PROCESSES) --dist worksteal
 # PYTHON312=/path/to/python names an interpreter; otherwise PATH, then pyenv.
 find_python = $(or $(PYTHON$(subst .,,$(1))),$(shell \
 	python$(1) -c 'import sys; print(sys.executable)' 2>/dev/null || \

@@ -16,7 +16,7 @@ from vtrr_queue.keys import SCHEMA
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 PARTITIONS = 100_000
-ROUNDS = 5
+ROUNDS = 3
 LOOKS = 8
 
 

@@ -12,7 +12,7 @@ from vtrr_queue.survey import Survey
 
 PARTITIONS = 100_000
 LONGEST_US = 5000
-ROUNDS = 5
+ROUNDS = 3
 SINCE = 1_700_000_000_000
 
 
