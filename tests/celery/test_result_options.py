@@ -1,5 +1,7 @@
 """Options of a task and of a call that say how it is stored, and where its result goes."""
 
+import importlib
+
 import pytest
 from celery import states
 
@@ -9,6 +11,9 @@ from tests.waiting import eventually
 from vtrr_queue import ArgumentError
 from vtrr_queue.model import NewItem
 from vtrr_queue.payload import decode
+
+CALLS_DECIDE = hasattr(importlib.import_module("celery.app.task"), "get_actual_ignore_result")
+"""Older Celery lets no call ask for its result, and forgets in a retry that one does not."""
 
 PATIENCE = 20
 LONG = "long " * 1000
@@ -38,7 +43,9 @@ def test_an_ignored_result_is_not_kept(open_stage):
     ids = work.queue("p", [{"args": [1]}])
     ids.append(work.apply_async((2,), partition_key="p").id)
     kept = work.apply_async((3,), partition_key="p", ignore_result=False)
-    assert kept.get(timeout=PATIENCE) == 3
+    if CALLS_DECIDE:
+        assert kept.get(timeout=PATIENCE) == 3
+    stage.wait_rest("results")
     assert {app.AsyncResult(item_id).state for item_id in ids} == {states.PENDING}
     assert len(stage.traces.runs()) == 3
 
@@ -47,8 +54,9 @@ def test_a_call_may_ignore_its_result(open_stage):
     """The retry of that call as well."""
     stage = open_stage()
     work, app = stage.app.work, stage.app.app
-    ignored = work.apply_async((1,), {"retry": True}, partition_key="p", ignore_result=True)
-    stage.wait_runs(2)
+    retry = {"retry": CALLS_DECIDE}
+    ignored = work.apply_async((1,), retry, partition_key="p", ignore_result=True)
+    stage.wait_runs(1 + CALLS_DECIDE)
     assert work.apply_async((2,), partition_key="p").get(timeout=PATIENCE) == 2
     stage.wait_rest("results")
     assert app.AsyncResult(ignored.id).state != states.SUCCESS
