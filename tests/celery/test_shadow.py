@@ -25,6 +25,9 @@ def shadowed(redis_url, tmp_path, start_worker):
     app.folder = tmp_path / "seen"
     yield app
     app.recorder.stop()
+    backend = app.app.backend
+    backend.result_consumer.stop()  # Celery closes neither its subscription nor its connections
+    backend.client.connection_pool.disconnect()
     app.app.close()
 
 
