@@ -13,6 +13,8 @@ from vtrr_queue.simulate import Fair, Fifo
 from vtrr_queue.simulate.replay import compare, most_at_once, replay
 
 PATIENCE = 30
+# A plain app of Celery 5.4 drops connections to its broker without closing them.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture
