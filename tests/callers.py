@@ -1,5 +1,6 @@
 """Queues without workers, as a caller makes them, and pictures of a database."""
 
+import asyncio
 import weakref
 
 import redis
@@ -48,3 +49,17 @@ def lease_all(vtrr, count=1000):
 def fair(task, *args, user="u", **kwargs):
     """A signature of a fair task."""
     return task.s(*args, **kwargs).set(partition_key=user)
+
+
+def enqueue_both_ways(client):
+    """Enqueue one item by a blocking call and one from a coroutine, and lease them."""
+    vtrr = make_queue(client)
+    work = define(vtrr)
+
+    async def call():
+        await work.aqueue("A", [{"id": "a2"}])
+        await vtrr.aclose()
+
+    work.queue("A", [{"id": "a1"}])
+    asyncio.run(call())
+    return [lease.item_id for lease in lease_all(vtrr)]

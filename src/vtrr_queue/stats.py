@@ -15,7 +15,6 @@ import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from vtrr_queue.model import SLOT_MS, SLOTS
@@ -221,4 +220,4 @@ def _histogram(values: Mapping[str, int], kind: str) -> Histogram:
 
 
 def _pairs(reply: list[Any]) -> list[tuple[bytes, bytes]]:
-    return list(pairwise(reply))[::2]
+    return list(zip(reply[::2], reply[1::2], strict=True))

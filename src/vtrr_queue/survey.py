@@ -7,7 +7,7 @@ reads a bounded number of partitions, except for the first one, which has to fin
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from heapq import nlargest, nsmallest
 from operator import itemgetter
@@ -128,7 +128,7 @@ class _Moment:
     parked: float | None
     by_runtime: bool
     running: Counter[bytes] = field(default_factory=Counter)
-    charged: Counter[bytes] = field(default_factory=Counter)
+    charged: defaultdict[bytes, float] = field(default_factory=lambda: defaultdict(float))
     service: Mapping[bytes, float] = field(default_factory=dict)
     total: float = 0.0
 
@@ -246,7 +246,7 @@ class Survey:
         )  # fmt: skip
         for lease in self._roster.leases():
             moment.running[lease.partition.encode()] += 1
-            moment.charged[lease.partition.encode()] += lease.charge  # type: ignore[assignment]
+            moment.charged[lease.partition.encode()] += lease.charge
         moment.service = self._window.service(moment.now_ms)
         moment.total = sum(moment.served.values())
         return moment

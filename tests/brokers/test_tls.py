@@ -6,7 +6,7 @@ import pytest
 import redis
 from redis.sentinel import Sentinel
 
-from tests.callers import define, lease_all, make_queue
+from tests.callers import define, enqueue_both_ways, make_queue
 from tests.certificates import Authority, TLSServer
 from tests.sentinels import MASTER, SentinelServer
 from tests.servers import find_binary
@@ -30,20 +30,6 @@ def authority(tmp_path_factory):
 def server(authority):
     with TLSServer(authority) as server:
         yield server
-
-
-def enqueue_both_ways(client):
-    """Enqueue one item by a blocking call and one from a coroutine, and lease them."""
-    vtrr = make_queue(client)
-    work = define(vtrr)
-
-    async def call():
-        await work.aqueue("A", [{"id": "a2"}])
-        await vtrr.aclose()
-
-    work.queue("A", [{"id": "a1"}])
-    asyncio.run(call())
-    return [lease.item_id for lease in lease_all(vtrr)]
 
 
 def test_the_settings_of_the_client_are_used(authority, server):

@@ -7,26 +7,12 @@ import valkey
 from valkey.cluster import ClusterNode
 from valkey.sentinel import Sentinel
 
-from tests.callers import define, lease_all, make_queue
+from tests.callers import define, enqueue_both_ways, make_queue
 from tests.queues import audited_engine, drain, items
 from tests.sentinels import MASTER, Watched
 from tests.waiting import eventually
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import ArgumentError, Unavailable
-
-
-def enqueue_both_ways(client):
-    """Enqueue one item by a blocking call and one from a coroutine, and lease them."""
-    vtrr = make_queue(client)
-    work = define(vtrr)
-
-    async def call():
-        await work.aqueue("A", [{"id": "a2"}])
-        await vtrr.aclose()
-
-    work.queue("A", [{"id": "a1"}])
-    asyncio.run(call())
-    return [lease.item_id for lease in lease_all(vtrr)]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from tests.waiting import eventually
 ITEMS, SPREAD_SECONDS, LEAD_SECONDS = 10_000, 60.0, 20.0
 LEAST_RATE = 1.25 * ITEMS / SPREAD_SECONDS
 """Items a second that the worker must be able to run, so that they need not queue up."""
-MOST_LOAD = 2.0 * (os.cpu_count() or 1)
-"""Load average of a machine that others use as well, so that lateness says nothing of us."""
 MOST_BYTES, MOST_LATE_SECONDS = 5_000_000, 1.0
 
 
@@ -34,8 +32,7 @@ def test_ten_thousand_countdowns(dispatch, tmp_path):
         begin = time.monotonic()
         stage.wait_runs(warm)
         rate = warm / (time.monotonic() - begin)
-        if rate < LEAST_RATE:
-            pytest.skip(f"{dispatch}: this machine runs {rate:.0f} items a second")
+        assert rate >= LEAST_RATE, f"this machine runs {rate:.0f} items a second"
         stage.wait_rest("results")
         traces.client.delete("runs")
         idle, most = process.memory_info().rss, 0
@@ -64,8 +61,4 @@ def test_ten_thousand_countdowns(dispatch, tmp_path):
         assert len(late) == ITEMS == len(due)
         assert most - idle < MOST_BYTES
         assert late[0] > -0.05  # the server's clock is read in whole milliseconds
-        if (load := os.getloadavg()[0]) > MOST_LOAD:
-            pytest.skip(
-                f"{dispatch}: others use the machine, load {load:.1f}: {late[-1]:.1f} s late"
-            )
-        assert late[-1] < MOST_LATE_SECONDS
+        assert late[-1] < MOST_LATE_SECONDS, f"load {os.getloadavg()[0]:.1f}"

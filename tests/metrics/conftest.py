@@ -2,26 +2,9 @@
 
 from importlib.util import find_spec
 
-import pytest
-
-from tests.queues import audited_engine
+from tests.single import engine, server  # noqa: F401
 
 PACKAGES = ("httpx", "opentelemetry", "prometheus_client", "uvicorn")
 
 if not all(map(find_spec, PACKAGES)):
     collect_ignore_glob = ["test_*.py"]
-
-
-@pytest.fixture
-def server(_servers):
-    """An empty server of one kind: exporters do not know which it is."""
-    server = _servers("valkey")
-    with server.client() as client:
-        client.flushall()
-    return server
-
-
-@pytest.fixture
-def engine(redis_client):
-    with audited_engine(redis_client, "files") as engine:
-        yield engine

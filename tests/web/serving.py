@@ -8,7 +8,6 @@ import httpx
 import pytest
 import uvicorn
 
-from tests.queues import audited_engine
 from tests.waiting import eventually
 from tests.web.browser import Browser, find_chromium
 from vtrr_queue.web import create_app
@@ -26,21 +25,6 @@ def browser():
         pytest.skip("no Chromium: apt-get install chromium")
     with Browser() as browser:
         yield browser
-
-
-@pytest.fixture
-def server(_servers):
-    """An empty server of one kind: the page does not know which it is."""
-    server = _servers("valkey")
-    with server.client() as client:
-        client.flushall()
-    return server
-
-
-@pytest.fixture
-def engine(redis_client):
-    with audited_engine(redis_client, "files") as engine:
-        yield engine
 
 
 @contextlib.contextmanager
