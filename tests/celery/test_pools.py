@@ -18,8 +18,6 @@ POOLS = ("prefork", "threads", "gevent", "eventlet", "solo")
 def _stage(request, tmp_path_factory):
     """One worker of the pool for all tests."""
     pool, dispatch = request.param
-    if pool in {"gevent", "eventlet"}:
-        pytest.importorskip(pool)
     with Stage("canvas", tmp_path_factory.mktemp("pool"), dispatch=dispatch) as stage:
         stage.start_worker(queues=["canvas-fair", "canvas-plain"], pool=pool, concurrency=2)
         stage.slots = 1 if pool == "solo" else 2
