@@ -152,8 +152,8 @@ class AsyncClient:
                 return result
 
     async def _sent(self, connection: Any, send: Send) -> list[Any]:
-        if send.commands:
-            await connection.send_packed_command(connection.pack_commands(send.commands))
+        if send.data:
+            await connection.send_packed_command([send.data])
         return [await self._reply(connection, send.seconds) for _ in range(send.replies)]
 
     async def _reply(self, connection: Any, seconds: float | None) -> Any:

@@ -14,22 +14,11 @@ from typing import TYPE_CHECKING, BinaryIO
 from redis.exceptions import ResponseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 ENDED = "the connection ended in a reply"
 
 _LLEN = b"*2\r\n$4\r\nLLEN\r\n$%d\r\n%b\r\n"
-
-
-def packed(*commands: Sequence[object]) -> bytes:
-    """Commands as RESP; words that are no bytes become text."""
-    parts: list[bytes] = []
-    for command in commands:
-        parts.append(b"*%d\r\n" % len(command))
-        for word in command:
-            text = word if isinstance(word, bytes) else str(word).encode()
-            parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
-    return b"".join(parts)
 
 
 def packed_lengths(names: Iterable[bytes]) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import signal
 import threading
 import time
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 BULK_BYTES = 1 << 17
 """Bytes that :meth:`ScriptClient.bulk` takes from the socket at once."""
+
+FRESH_SECONDS = 1.0
+"""A connection used so shortly before is used again unseen; others are checked by redis-py, s."""
 
 _MASKED = {signal.SIGTERM} | ({signal.SIGUSR1} if hasattr(signal, "SIGUSR1") else set())
 
@@ -62,6 +66,8 @@ class ScriptClient(Talk):
         super().__init__(keys, socket_timeout)
         self.place = place_of(client, keys, socket_timeout)
         self.mask_signals = False
+        self._kept: list[tuple[redis.ConnectionPool, Any, float]] = []
+        self._kept_in = os.getpid()
 
     @property
     def pool(self) -> redis.ConnectionPool:
@@ -180,11 +186,17 @@ class ScriptClient(Talk):
         """
 
         def once(_attempt: int) -> list[Any]:
-            with self._connection() as connection:
+            pool, connection = self._take()
+            try:
                 connection.send_packed_command([commands])
                 socket: Any = vars(connection)["_sock"]
                 with socket.makefile("rb", BULK_BYTES) as stream:
-                    return [read(stream)]
+                    found = [read(stream)]
+            except BaseException:
+                self._drop(pool, connection)
+                raise
+            self._give(pool, connection)
+            return found
 
         result: T = self._repeated("bulk", once)[0]
         return result
@@ -224,6 +236,9 @@ class ScriptClient(Talk):
 
     def close(self) -> None:
         """Close every idle connection; the client stays usable."""
+        while self._kept:
+            pool, connection, _ = self._kept.pop()
+            self._drop(pool, connection)
         self.pool.disconnect()
 
     def interrupted(self) -> bool:
@@ -268,18 +283,22 @@ class ScriptClient(Talk):
         return self._carry(self.exchange(calls, attempt, confirm))
 
     def _carry(self, exchange: Exchange[T]) -> T:
-        with self._connection() as connection:
-            try:
-                send = next(exchange)
-                while True:
-                    send = exchange.send(self._sent(connection, send))
-            except StopIteration as end:
-                result: T = end.value
-                return result
+        pool, connection = self._take()
+        try:
+            send = next(exchange)
+            while True:
+                send = exchange.send(self._sent(connection, send))
+        except StopIteration as end:
+            self._give(pool, connection)
+            result: T = end.value
+            return result
+        except BaseException:
+            self._drop(pool, connection)
+            raise
 
     def _sent(self, connection: AbstractConnection, send: Send) -> list[Any]:
-        if send.commands:
-            connection.send_packed_command(connection.pack_commands(send.commands))
+        if send.data:
+            connection.send_packed_command([send.data])
         if send.seconds is not None and not connection.can_read(send.seconds):
             raise RedisTimeoutError("no answer to a wait")
         return [self._reply(connection) for _ in range(send.replies)]
@@ -291,20 +310,32 @@ class ScriptClient(Talk):
         except ResponseError as exc:
             return exc
 
-    @contextlib.contextmanager
-    def _connection(self) -> Iterator[AbstractConnection]:
-        pool = self.pool
-        get: Any = pool.get_connection
-        connection = get("EVALSHA") if _GET_TAKES_NAME else get()
-        try:
-            yield connection
-        except BaseException:
-            connection.disconnect()
-            raise
-        finally:
+    def _take(self) -> tuple[redis.ConnectionPool, Any]:
+        """A connection to where the keys are, the one used last if it is fresh enough."""
+        if self._kept_in != os.getpid():  # a fork's parent goes on using its own
+            self._kept, self._kept_in = [], os.getpid()
+        while self._kept:
+            pool, connection, used = self._kept.pop()
+            if pool is self.pool and time.monotonic() - used < FRESH_SECONDS:
+                return pool, connection
             if pool is not self.pool:  # the keys have moved meanwhile, it is of no more use
                 connection.disconnect()
             pool.release(connection)
+        pool = self.pool
+        get: Any = pool.get_connection
+        return pool, get("EVALSHA") if _GET_TAKES_NAME else get()
+
+    def _give(self, pool: redis.ConnectionPool, connection: Any) -> None:
+        """Keep a connection for the next call, past the pool with its locks and checks."""
+        if type(pool) is redis.ConnectionPool:  # one of Sentinel looks who the primary is
+            self._kept.append((pool, connection, time.monotonic()))
+        else:
+            pool.release(connection)
+
+    @staticmethod
+    def _drop(pool: redis.ConnectionPool, connection: Any) -> None:
+        connection.disconnect()
+        pool.release(connection)
 
     @contextlib.contextmanager
     def _masked(self) -> Iterator[None]:

@@ -13,11 +13,12 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vtrr_queue.bulk import packed, packed_lengths, read_numbers, read_scan, read_texts
+from vtrr_queue.bulk import packed_lengths, read_numbers, read_scan, read_texts
 from vtrr_queue.errors import SchemaMismatch
 from vtrr_queue.keys import SCHEMA
 from vtrr_queue.policy import FIELDS
 from vtrr_queue.records import read_held_lease
+from vtrr_queue.wire import packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

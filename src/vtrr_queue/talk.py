@@ -28,6 +28,7 @@ from redis.exceptions import (
 
 from vtrr_queue.errors import Refused, ReplyMismatch
 from vtrr_queue.scripting import load, load_with_clock
+from vtrr_queue.wire import packed, packed_call
 
 if TYPE_CHECKING:
     from vtrr_queue.keys import QueueKeys
@@ -71,13 +72,13 @@ T = TypeVar("T")
 
 
 class Send(NamedTuple):
-    """One exchange on a connection: send the commands, read so many replies.
+    """One exchange on a connection: send commands, packed, and read so many replies.
 
     A refusal of the server is a reply. ``seconds`` bounds the first reply when it may take longer
     than the others.
     """
 
-    commands: Sequence[Command]
+    data: bytes
     replies: int
     seconds: float | None = None
 
@@ -190,7 +191,7 @@ class Talk:
 
     def reading(self, commands: Sequence[Command], *, takes_refusals: bool) -> Exchange[list[Any]]:
         """Read-only commands; the server's refusal of one is an answer, or ends the attempt."""
-        replies = yield Send(commands, len(commands))
+        replies = yield Send(packed(*commands), len(commands))
         if not takes_refusals:
             for reply in replies:
                 for part in (reply, *(reply if isinstance(reply, list) else ())):
@@ -214,18 +215,19 @@ class Talk:
         # What is repeated with its text would run behind the calls and the wait sent with it.
         known = self._loaded if len(calls) > 1 or confirm else {calls[0][0]}
         arguments = [(echo, *make(attempt)) for _, echo, make in calls]
-        packed = [
-            self._command(name, given, by_hash=name in known)
+        said = [
+            self._packed(name, given, by_hash=name in known)
             for (name, _, _), given in zip(calls, arguments, strict=True)
         ]
-        wait = [wait_command(confirm, confirm.timeout_seconds)] if confirm else []
+        if confirm:
+            said.append(packed(wait_command(confirm, confirm.timeout_seconds)))
         self.calls += len(calls)
-        replies = yield Send([*packed, *wait], len(packed))
+        replies = yield Send(b"".join(said), len(calls))
         for at, (name, _, _) in enumerate(calls):
             while self._must_repeat(replies[at]):
                 if confirm:
                     raise RedisConnectionError(f"{name} must be sent again before the wait")
-                (replies[at],) = yield Send([self._command(name, arguments[at])], 1)
+                (replies[at],) = yield Send(self._packed(name, arguments[at]), 1)
         checked = [
             self._checked(name, echo, reply)
             for (name, echo, _), reply in zip(calls, replies, strict=True)
@@ -242,9 +244,9 @@ class Talk:
         """
         deadline = time.monotonic() + confirm.timeout_seconds
         bound = WAIT_STEP_SECONDS + WAIT_SLACK_SECONDS + self.socket_timeout
-        commands: list[Command] = []
+        command = b""
         while True:
-            (reply,) = yield Send(commands, 1, bound)
+            (reply,) = yield Send(command, 1, bound)
             if isinstance(reply, Exception):
                 self._wait_refused(reply, replies)
             if (reply[0] if isinstance(reply, list) else reply) >= 1:
@@ -254,7 +256,7 @@ class Talk:
                 raise Unconfirmed(replies, f"not within {confirm.timeout_seconds:g} s")
             if self.interrupted():
                 raise Unconfirmed(replies, "interrupted by a signal")
-            commands = [wait_command(confirm, left)]
+            command = packed(wait_command(confirm, left))
 
     @staticmethod
     def _wait_refused(refusal: Exception, replies: list[Reply]) -> NoReturn:
@@ -262,14 +264,12 @@ class Talk:
             raise RedisConnectionError(refusal)
         raise Unconfirmed(replies, refusal)
 
-    def _command(
-        self, name: str, arguments: Sequence[Any], *, by_hash: bool = False
-    ) -> tuple[Any, ...]:
+    def _packed(self, name: str, arguments: Sequence[Any], *, by_hash: bool = False) -> bytes:
         script = load(name, self._options, self._prefix)
         if self.clock_key:
             script = load_with_clock(name, self._options, self._prefix, self.clock_key)
         way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
-        return (*way, len(self._declared), *self._declared, *arguments)
+        return packed_call(*way, self._declared, arguments)
 
     def _must_repeat(self, reply: Any) -> bool:
         """Whether a script did not run: unknown to the server, or without the parts it needs."""

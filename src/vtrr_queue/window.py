@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from vtrr_queue.bulk import packed, read_texts
+from vtrr_queue.bulk import read_texts
 from vtrr_queue.model import SLOT_MS, SLOTS
+from vtrr_queue.wire import packed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -63,12 +63,12 @@ def test_a_signal_waits_for_the_reply_when_masked(proxied, proxy, interrupt):
     """In a pool child a soft time limit does not break a call in the middle."""
     proxied.client.mask_signals = True
     proxied.enqueue("A", items("a1"))
-    (link,) = proxied.client.pool._available_connections
+    ((_, link, _),) = proxied.client._kept
     interrupt()
     with pytest.raises(Interrupted):
         proxied.enqueue("A", items("a2"))
     proxy.heal()
-    assert proxied.client.pool._available_connections == [link]
+    assert [kept[1] for kept in proxied.client._kept] == [link]
     assert link._sock is not None
     assert [lease.item_id for lease in drain(proxied)] == ["a1", "a2"]
 

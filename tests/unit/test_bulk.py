@@ -5,7 +5,8 @@ from io import BytesIO
 import pytest
 from redis.exceptions import ResponseError
 
-from vtrr_queue.bulk import packed, packed_lengths, read_numbers, read_scan, read_texts
+from vtrr_queue.bulk import packed_lengths, read_numbers, read_scan, read_texts
+from vtrr_queue.wire import packed
 
 NAMES = [b"plain", b"", b"a\r\nb", b"$5\r\n", "\N{SNOWMAN}".encode()]
 
