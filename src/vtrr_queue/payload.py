@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 from kombu.compression import compress, decompress
 from kombu.exceptions import ContentDisallowed, DecodeError, EncodeError, SerializerNotInstalled
 from kombu.serialization import dumps, loads, registry
+from kombu.utils.json import JSONEncoder
+from kombu.utils.json import dumps as kombus_json
 
 from vtrr_queue.errors import PayloadError, UndecodablePayload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 BODY_MAX = 64 * 1024 * 1024
 """Largest body, bytes; a call beyond it belongs in an object store."""
@@ -27,6 +29,8 @@ BODY_MAX = 64 * 1024 * 1024
 _UNFIT = (EncodeError, DecodeError, SerializerNotInstalled, KeyError, TypeError, ValueError)
 
 _JSON = ("application/json", "utf-8")
+
+_NO_EMBED = '{"callbacks": null, "errbacks": null, "chain": null, "chord": null}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,61 @@ def encode(
     message = [args, kwargs, {"callbacks": None, "errbacks": None, "chain": None, "chord": None,
                               **(embed or {})}]  # fmt: skip
     return _encode(task_name, message, serializer, headers or {}, argument, compression)
+
+
+class CallEncoder:
+    """Serialises many calls of one task, each as :func:`encode` would.
+
+    Args:
+        task_name: Celery task the calls are for.
+        serializer: kombu serialiser name.
+        headers: Message headers of all of them that differ from the default; JSON values.
+        compression: kombu's name of a compression; None for none.
+    """
+
+    def __init__(
+        self, task_name: str, serializer: str = "json", headers: Mapping[str, Any] | None = None,
+        compression: str | None = None,
+    ) -> None:  # fmt: skip
+        self._task_name, self._serializer = task_name, serializer
+        self._headers, self._compression = headers or {}, compression
+        self._json = None if serializer != "json" or compression else _stock_json()
+        self._head = b""
+        try:
+            head = json.dumps(self._headers, separators=(",", ":")) if self._headers else ""
+            self._head = f"{task_name}\nj\n{head}\n".encode()
+        except (*_UNFIT, RecursionError):  # each call says so
+            self._json = None
+
+    def encode(self, args: list[Any], kwargs: dict[str, Any], argument: str = "payload") -> bytes:
+        """Serialise a call.
+
+        Args:
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+            argument: How an error names the call.
+
+        Raises:
+            PayloadError: As :func:`encode`.
+        """
+        if self._json is not None:
+            try:
+                named = self._json(kwargs) if kwargs else "{}"
+                raw = f"[{self._json(args)}, {named}, {_NO_EMBED}]".encode()
+                if b"__type__" not in raw and len(raw) <= BODY_MAX:
+                    return self._head + raw
+            except Exception as exc:  # noqa: BLE001 - the same again below, as kombu puts it
+                _let_limits_through(exc)
+        return encode(
+            self._task_name, args, kwargs, serializer=self._serializer, headers=self._headers,
+            argument=argument, compression=self._compression,
+        )  # fmt: skip
+
+
+def _stock_json() -> Callable[[Any], str] | None:
+    """JSON as kombu makes it, without what it does around that; None if the app has another."""
+    codec = registry._encoders.get("json")  # noqa: SLF001 - `dumps` looks there
+    return JSONEncoder().encode if codec and codec.encoder is kombus_json else None
 
 
 def encode_as(payload: Payload, message: Sequence[Any], headers: Mapping[str, Any]) -> bytes:
@@ -178,7 +237,7 @@ def _let_limits_through(error: Exception) -> None:
 
     By name: billiard, whose exception it is, is not ours to import here.
     """
-    for cause in (error.__cause__, error.__context__, *error.args):
+    for cause in (error, error.__cause__, error.__context__, *error.args):
         if isinstance(cause, Exception) and type(cause).__name__ == "SoftTimeLimitExceeded":
             raise cause from None
 

@@ -2,6 +2,9 @@
 
 import pickle
 from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
+from uuid import uuid4
 
 import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from vtrr_queue import payload
 from vtrr_queue.errors import PayloadError, UndecodablePayload
-from vtrr_queue.payload import Payload, decode, encode
+from vtrr_queue.payload import CallEncoder, Payload, decode, encode
 
 JSON, PICKLE = "application/json", "application/x-python-serialize"
 
@@ -153,3 +156,65 @@ def test_a_soft_limit_during_serialisation_is_no_payload_error():
     """It strikes wherever the child is; kombu would make an error of encoding of it."""
     with pytest.raises(SoftTimeLimitExceeded):
         encode("t", [Interrupting(a=1)], {}, serializer="json")
+
+
+def test_a_soft_limit_is_let_through_by_the_encoder_of_many_calls():
+    with pytest.raises(SoftTimeLimitExceeded):
+        CallEncoder("t").encode([Interrupting(a=1)], {})
+
+
+class Strange:
+    """What only kombu's JSON knows how to write, or fails to."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def __json__(self):
+        if self._error:
+            raise self._error
+        return "strange"
+
+
+calls = st.tuples(st.lists(json_values, max_size=4), st.dictionaries(st.text(), json_values))
+
+
+def outcome(call):
+    try:
+        return call()
+    except PayloadError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"headers": {"root_id": "r"}}, {"serializer": "yaml"},
+                {"compression": "gzip"}, {"headers": {"x": object()}}, {"serializer": "none"}],
+)  # fmt: skip
+@given(calls)
+def test_many_calls_are_encoded_as_single_ones(options, call):
+    """To the byte, and with the same errors."""
+    encoder = CallEncoder("m.f", **options)
+    assert outcome(lambda: encoder.encode(*call, "x")) == outcome(
+        lambda: encode("m.f", *call, argument="x", **options)
+    )
+
+
+@pytest.mark.parametrize(
+    "value", [datetime(2026, 1, 2, tzinfo=UTC), uuid4(), b"bytes", b"\xff", Decimal("1.5"),
+              object(), nested(100_000), Strange(None), Strange(RuntimeError("no")), float("nan")],
+)  # fmt: skip
+def test_values_that_json_lacks_are_encoded_as_single_ones(value):
+    encoder = CallEncoder("m.f")
+    assert outcome(lambda: encoder.encode([value], {"k": value})) == outcome(
+        lambda: encode("m.f", [value], {"k": value})
+    )
+
+
+def test_a_json_of_the_apps_own_is_used(monkeypatch):
+    """Many replace kombu's by a faster one under the same name."""
+    register = payload.registry.register
+    before = payload.registry._encoders["json"].encoder, payload.registry._decoders[JSON]
+    register("json", lambda _: '"mine"', before[1], JSON, "utf-8")
+    try:
+        assert CallEncoder("m.f").encode([1], {}).endswith(b'"mine"')
+    finally:
+        register("json", before[0], before[1], JSON, "utf-8")

@@ -6,7 +6,7 @@ Invariant: an error names the argument and the value; an entry's error names its
 from __future__ import annotations
 
 import math
-import uuid
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,15 @@ from vtrr_queue.model import (
     Durability,
     NewItem,
 )
-from vtrr_queue.payload import encode
+from vtrr_queue.payload import CallEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 ENTRY_KEYS = ("args", "kwargs", "weight", "priority", "id")
 """Keys an entry of ``task.queue`` may have."""
+
+_VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 PARTITION_MAX = 65_536
 """Longest partition name, bytes in UTF-8."""
@@ -191,20 +193,42 @@ def read_entries(
     """
     if not isinstance(tasks, list | tuple):
         raise ArgumentTypeError("tasks", tasks, "a list of dicts")
+    calls = CallEncoder(task_name, serializer, headers, compression)
     return [
-        _read_entry(f"tasks[{at}]", entry, task_name, serializer, headers, compression)
-        for at, entry in enumerate(tasks)
+        _read_entry(at, entry, item_id, calls)
+        for at, (entry, item_id) in enumerate(zip(tasks, new_ids(len(tasks)), strict=True))
     ]
 
 
-def _read_entry(
-    name: str,
-    entry: object,
-    task_name: str,
-    serializer: str,
-    headers: Mapping[str, Any] | None,
-    compression: str | None,
-) -> NewItem:
+def new_ids(count: int) -> Iterator[str]:
+    """Random UUIDs of version 4, as Celery gives its tasks.
+
+    ``uuid.uuid4`` takes three times as long, which an enqueue of ten thousand items feels.
+    """
+    digits = os.urandom(16 * count).hex()
+    for at in range(0, len(digits), 32):
+        each = digits[at : at + 32]
+        variant = _VARIANT[each[16]]
+        yield f"{each[:8]}-{each[8:12]}-4{each[13:16]}-{variant}{each[17:20]}-{each[20:]}"
+
+
+def _read_entry(at: int, entry: object, item_id: str, calls: CallEncoder) -> NewItem:
+    name = f"tasks[{at}]"
+    weight, priority = None, PRIORITY_DEFAULT
+    if type(entry) is dict and len(entry) == 1 and type(entry.get("args")) in {list, tuple}:
+        args, kwargs = list(entry["args"]), dict[str, Any]()
+    else:
+        args, kwargs, weight, priority, item_id = _check_entry(name, entry, item_id)
+    try:
+        body = calls.encode(args, kwargs, name)
+    except PayloadError as exc:
+        raise PayloadError(f"{name}[{_culprit(args, calls)!r}]", exc.cause) from exc
+    return NewItem(item_id, body, weight, priority=priority)
+
+
+def _check_entry(
+    name: str, entry: object, item_id: str
+) -> tuple[list[Any], dict[str, Any], float | None, int, str]:
     if not isinstance(entry, Mapping):
         raise ArgumentTypeError(name, entry, "a dict")
     for key in entry:
@@ -216,28 +240,14 @@ def _read_entry(
     weight = check_weight(f"{name}['weight']", entry["weight"]) if "weight" in entry else None
     level = entry.get("priority", PRIORITY_DEFAULT)
     priority = check_integer(f"{name}['priority']", level, 0, PRIORITY_MAX)
-    item_id = str(uuid.uuid4())
     if "id" in entry:
         item_id = check_text(f"{name}['id']", entry["id"], ID_MAX)
-    try:
-        body = encode(
-            task_name,
-            args,
-            kwargs,
-            serializer=serializer,
-            headers=headers,
-            argument=name,
-            compression=compression,
-        )
-    except PayloadError as exc:
-        part = _culprit(task_name, args, serializer)
-        raise PayloadError(f"{name}[{part!r}]", exc.cause) from exc
-    return NewItem(item_id, body, weight, priority=priority)
+    return args, kwargs, weight, priority, item_id
 
 
-def _culprit(task_name: str, args: list[Any], serializer: str) -> str:
+def _culprit(args: list[Any], calls: CallEncoder) -> str:
     try:
-        encode(task_name, args, {}, serializer=serializer)
+        calls.encode(args, {})
     except PayloadError:
         return "args"
     return "kwargs"
