@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from celery.utils.log import get_logger
-from kombu.entity import Queue
 
+from vtrr_queue.celery.posting import Poster
 from vtrr_queue.errors import VTRRError
 
 if TYPE_CHECKING:
@@ -31,15 +31,8 @@ logger = get_logger(__name__)
 PUBLISH_WAIT_SECONDS = 0.6
 """Longest time an enqueue waits for the broker to take its triggers, s."""
 
-BROKER_TIMEOUT_SECONDS = 2.0
-"""Bound on one read from a Redis broker while publishing, s."""
-
 REPAIR_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Pauses between attempts to send what a failed publish left unsent, s."""
-
-EXPIRES_FACTOR = 10
-"""A trigger expires after this many times the age at which it counts as lost."""
-
 
 UNACKED_SECONDS = 600.0
 """Longest time a trigger from an AMQP broker stays unacknowledged, s.
@@ -130,7 +123,7 @@ class Publisher:
         self._lock = threading.Lock()
         self._failing = False
         self._busy_since = 0.0
-        self._connection: Any = None
+        self._poster = Poster(vtrr)
 
     def send(self, trigger_ids: Sequence[str], wait_seconds: float) -> bool:
         """Publish triggers that the ledger holds already.
@@ -194,7 +187,7 @@ class Publisher:
         with self._lock:
             if self._pid == os.getpid():
                 return
-            self._jobs, self._wake, self._connection = deque(), threading.Event(), None
+            self._jobs, self._wake, self._poster = deque(), threading.Event(), Poster(self._vtrr)
             self._failing, self._busy_since = False, 0.0
             threading.Thread(
                 target=self._run, name=f"vtrr-triggers-{self._vtrr.name}", daemon=True
@@ -227,55 +220,18 @@ class Publisher:
         self._busy_since = time.monotonic()
         sent = 0
         try:
-            with self._open() as producer:
-                for trigger_id in trigger_ids:
-                    self._publish_one(producer, trigger_id)
-                    sent += 1
+            for trigger_id in trigger_ids:
+                self._poster.post(trigger_id)
+                sent += 1
             self._failing = False
         except Exception as exc:  # noqa: BLE001 - any transport has errors of its own
             self._failing = True
             logger.warning("trigger of queue %r not sent: %r", self._vtrr.name, exc)
-            self._drop_connection()
+            self._poster.drop()
             self._forget(trigger_ids[sent:])
         finally:
             self._busy_since = 0.0
         return not self._failing
-
-    def _open(self) -> Any:
-        app = self._vtrr.app
-        if self._connection is None:
-            self._connection = app.connection_for_write(connect_timeout=BROKER_TIMEOUT_SECONDS)
-            if self._connection.transport.driver_type == "redis":
-                options = self._connection.transport_options
-                options.setdefault("socket_timeout", BROKER_TIMEOUT_SECONDS)
-                options.setdefault("socket_connect_timeout", BROKER_TIMEOUT_SECONDS)
-        return app.amqp.Producer(self._connection, auto_declare=False)
-
-    def _publish_one(self, producer: Any, trigger_id: str) -> None:
-        app, vtrr, queue = self._vtrr.app, self._vtrr, self._queue()
-        message = app.amqp.create_task_message(
-            trigger_id, vtrr.trigger_name, expires=EXPIRES_FACTOR * vtrr.budget.timeout_ms / 1000,
-            ignore_result=True,
-        )  # fmt: skip
-        app.amqp.send_task_message(
-            producer, vtrr.trigger_name, message, queue=queue, declare=[queue], retry=False
-        )
-
-    def _queue(self) -> Any:
-        """The queue as the app knows it, or else with the arguments a worker declares it with."""
-        amqp, name = self._vtrr.app.amqp, self._vtrr.celery_queue
-        if name in amqp.queues:
-            return amqp.queues[name]
-        arguments = amqp.Queues([amqp.queues.new_missing(name)])[name].queue_arguments
-        return Queue(name, routing_key=name, queue_arguments=arguments)
-
-    def _drop_connection(self) -> None:
-        connection, self._connection = self._connection, None
-        try:
-            if connection is not None:
-                connection.close()
-        except Exception as exc:  # noqa: BLE001 - it is broken, that is why it goes
-            logger.debug("closing a broken broker connection: %r", exc)
 
     def _forget(self, trigger_ids: Sequence[str]) -> None:
         try:
