@@ -67,6 +67,7 @@ OURS = (
     _celery(PLAIN, "celery_plain", "celery", "early"),
     _celery("plain Celery, acks_late", "celery_plain", "celery", "late"),
     _celery("vtrr-queue, direct", "celery_fair", "fair", "direct"),
+    _celery("vtrr-queue, direct, prefetch 8", "celery_fair", "fair", "direct 8"),
     _celery("vtrr-queue, trigger", "celery_fair", "fair", "trigger"),
 )
 

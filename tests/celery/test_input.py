@@ -94,6 +94,7 @@ BAD_SETTINGS = [
     *[("reclaim_queue", value) for value in [5, b"q", True, "", "q" * 201]],
     *[("reclaim_position", value) for value in ["middle", "", None, b"back", ["back"]]],
     *[("dispatch", value) for value in ["Trigger", "", None, 1, ["direct"]]],
+    *[("prefetch", value) for value in [-1, 101, 1.0, "1", None, True]],
     *[("trigger_timeout", value) for value in [None, "5", True, 0, -1, math.inf, math.nan]],
     *[("socket_timeout", value) for value in [None, "5", True, 0, -1, math.inf, math.nan]],
     *[("heartbeat", value) for value in [None, "5", [5], 0, -1, math.inf, math.nan, 3900, HUGE]],

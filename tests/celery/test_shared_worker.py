@@ -54,8 +54,9 @@ def test_a_busy_queue_lets_the_other_have_a_turn(shared):
     begun = len(runs(shared))
     eventually(lambda: len(runs(shared)) == 63, 20, "all items")
     places = [place for place, text in enumerate(runs(shared)) if text.startswith("short")]
-    assert places[0] - begun < 8
-    assert places[-1] - begun < 20
+    # Four triggers of the long queue are ahead, and each may serve two items of 15 ms.
+    assert places[0] - begun < 12
+    assert places[-1] - begun < 24
 
 
 def test_a_plain_task_gives_its_slot_to_an_item(shared):

@@ -13,6 +13,7 @@ QUEUES = {
     "one": {"celery_queue": "q-one", "max_concurrency": 1},
     "few": {"celery_queue": "q-few", "max_concurrency": 3},
     "other": {"celery_queue": "q-other", "max_concurrency": 2},
+    "many": {"celery_queue": "q-many", "max_concurrency": 16},
 }
 
 
@@ -151,3 +152,65 @@ def test_triggers_that_a_worker_sits_on_hold_up_nobody(stage, fate):
     stage.wait_runs(3, timeout=10)
     stage.traces.open("long")
     stage.wait_runs(12, timeout=10)
+
+
+def sent(broker):
+    """How many messages were put into the broker so far."""
+    return broker.info("commandstats").get("cmdstat_lpush", {}).get("calls", 0)
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_short_items_share_a_trigger(stage, broker, pool):
+    """A trigger of a busy queue serves up to four items that end soon; all run, in order."""
+    ids = enqueue(stage, "few", 400)
+    before = sent(broker)
+    stage.start_worker(queues=["q-few"], pool=pool, concurrency=1)
+    runs = stage.wait_runs(400)
+    stage.wait_rest("few")
+    assert [run["id"] for run in runs] == ids
+    assert 400 / 4 - 5 <= sent(broker) - before < 400 / 1.5
+
+
+def test_longer_items_have_a_trigger_each(stage, broker):
+    """What ends later than that leaves the slot to whoever's message comes first."""
+    enqueue(stage, "few", 20, seconds=0.05)
+    before = sent(broker)
+    stage.start_worker(queues=["q-few"], concurrency=1)
+    stage.wait_rest("few")
+    assert sent(broker) - before >= 20 - 3  # the first three were sent by the enqueue
+
+
+def test_a_single_item_makes_one_lease(stage):
+    """No other is asked for when nothing more is known to wait."""
+    stage.start_worker(queues=["q-few"], concurrency=1)
+    enqueue(stage, "few", 1)
+    stage.wait_rest("few")
+    before = stage.script_calls()
+    for _ in range(40):
+        enqueue(stage, "few", 1)
+        eventually(lambda: not stage.redis.exists("vtrr:few:task"), what="the item's end")
+    assert (
+        stage.script_calls() - before <= 3 * 40 + 15
+    )  # enqueue, lease, ack; what the worker does beside
+
+
+def test_a_plain_task_gets_its_turn_beside_short_items(stage):
+    """One slot, one message at a time: it starts long before the flood is over."""
+    args = ["--prefetch-multiplier=1"]
+    stage.start_worker(queues=["q-few", "q-plain"], concurrency=1, args=args)
+    enqueue(stage, "few", 3000)
+    stage.wait_runs(50)
+    result = stage.app.plain.apply_async((), queue="q-plain")
+    eventually(result.ready, 10, "the plain task's end")
+    assert stage.traces.count() < 2500
+
+
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_greenlets_take_the_next_trigger_at_once(stage, pool):
+    """With prefetch multiplier 1, Celery's loop for them would wait for two seconds each time."""
+    args = ["--prefetch-multiplier=1"]
+    stage.start_worker(queues=["q-many"], pool=pool, concurrency=8, args=args)
+    enqueue(stage, "many", 40, seconds=0.1)
+    runs = stage.wait_runs(40)
+    stage.wait_rest("many")
+    assert runs[-1]["at"] - runs[0]["at"] < 4

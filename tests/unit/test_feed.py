@@ -16,6 +16,7 @@ class Loop:
     """A worker with one slot that never runs anything."""
 
     hostname = "worker"
+    slots = 1
 
     def __init__(self):
         self.consumer = SimpleNamespace(
@@ -79,7 +80,7 @@ def lose(feed, *, started=True):
     """Let a run lose its lease; what is held, and its request."""
     feed.vtrr.engine.enqueue("p", items("a"))
     (lease,) = feed.vtrr.engine.lease().items
-    held, run = Held(lease, None), Run()
+    held, run = Held(lease), Run()
     feed.held[lease.token] = held
     if started:
         feed.started(lease, run)

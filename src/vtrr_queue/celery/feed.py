@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 from celery.utils.log import get_logger
 from kombu.serialization import prepare_accept_content
 
+from vtrr_queue.celery.ahead import Ahead
 from vtrr_queue.celery.counting import Counter
 from vtrr_queue.celery.heartbeat import Heartbeat
-from vtrr_queue.celery.holding import Ended, Held, Permit
+from vtrr_queue.celery.holding import Ended, Grant, Held
 from vtrr_queue.celery.message import UNREADABLE, read_message
 from vtrr_queue.celery.outage import can_stop
 from vtrr_queue.celery.request import Fate
 from vtrr_queue.celery.settling import carry_out
+from vtrr_queue.celery.supply import Supply
 from vtrr_queue.errors import VTRRError
 
 if TYPE_CHECKING:
@@ -35,8 +37,8 @@ logger = get_logger(__name__)
 MOST_AT_ONCE = 64
 """Most acks and most leases in one round trip."""
 
-QUIET_SECONDS = 4.0
-"""After so long without a trigger, an idle worker pulls what waits: others may sit on them, s."""
+NOT_STARTED = "taken ahead, not started"
+"""Why a lease taken ahead is given back; nothing to warn of."""
 
 GONE_AFTER_SECONDS = 2.0
 """After a broker outage, a request the pool has not started by then was dropped by Celery, s."""
@@ -52,64 +54,47 @@ class Feed:
 
     def __init__(self, vtrr: VTRRQueue, feeder: Feeder) -> None:
         self.vtrr, self.feeder = vtrr, feeder
+        self.supply, self._ahead = Supply(vtrr, feeder), Ahead(vtrr.prefetch)
         self.held: dict[str, Held] = {}
-        self.permits: deque[Permit] = deque()
         self.ended: deque[Ended] = deque()
         self._suspects: tuple[float, list[str]] = (0.0, [])
         self._accept = prepare_accept_content(vtrr.app.conf.accept_content)
-        self.leased_at = 0.0
-        self._hungry = True
         self._failed_until = 0.0
-        self._permit_at = time.monotonic()
-        self._unsure_until = 0.0
+        self._vacant = 0
         self._lost: deque[Held] = deque()
-        self.unanswered: list[str] = []
         self.counter = Counter(vtrr)
         interval = vtrr.holding.heartbeat_seconds
         self._heartbeat = None if interval is None else Heartbeat(self, interval)
 
     @property
-    def unsure(self) -> bool:
-        """Whether the ledger may hold triggers that are lost, or of no use to this worker."""
-        return time.monotonic() < self._unsure_until
+    def slots_used(self) -> int:
+        """Slots of the pool that its items use, or that unanswered calls may have filled."""
+        return len(self.held) - len(self._ahead) + len(self.supply.unanswered)
 
     @property
-    def pulling(self) -> bool:
-        """Whether this worker leases without a trigger, of the queues it consumes.
+    def holds_triggers(self) -> bool:
+        """Whether a trigger it took is not acknowledged yet."""
+        return any(held.grant.permit for held in tuple(self.held.values()))
 
-        With direct dispatch it always does; otherwise when triggers may be lost, until those have
-        left the ledger, because they keep others from being sent.
-        """
-        consumer, name = self.feeder.consumer.task_consumer, self.vtrr.celery_queue
-        if consumer is None or not (self.vtrr.dispatch == "direct" or self.unsure):
-            return False
-        queue = self.vtrr.app.amqp.queues.aliases.get(name, name)
-        consumed: bool = consumer.consuming_from(queue)
-        return consumed
+    @property
+    def wanting(self) -> bool:
+        """Whether it would start something if there were a slot."""
+        return bool(self._ahead) or self.supply.wanting
 
     def permit(self, trigger_id: str, acknowledge: Callable[..., None]) -> None:
         """A trigger arrived."""
-        self._permit_at = time.monotonic()
-        self.permits.append(Permit(trigger_id, acknowledge))
+        self.supply.permit(trigger_id, acknowledge)
         self.feeder.wake()
 
     def hint(self) -> None:
         """Something became servable."""
-        self._hungry = True
-        if self.pulling:
+        if self.supply.hint():
             self.feeder.wake()
 
     def waiting_seen(self) -> None:
         """Items wait; pull them if there are slots and no trigger has come for long."""
-        quiet = time.monotonic() - max(self._permit_at, self.leased_at) > QUIET_SECONDS
-        if quiet and self.feeder.free_slots() > 0:
-            self._doubt_triggers()
+        self.supply.waiting_seen()
         self.hint()
-
-    @property
-    def wanting(self) -> bool:
-        """Whether it would lease if there were a slot."""
-        return bool(self.permits or self.unanswered) or (self._hungry and self.pulling)
 
     def run(self, free: int, *, reuse: bool = True) -> bool:
         """Settle what ended and lease what fits.
@@ -125,10 +110,16 @@ class Feed:
         now = time.monotonic()
         if now < self._failed_until:
             return False
+        for held in reversed(self._ahead.stale(everything=not self.feeder.accepting())):
+            self.ended.append(Ended(held.lease, Fate.RELEASE, NOT_STARTED))
         ended = self._due(now)
+        slots = free + self._leaving(ended) if reuse else free
+        slots -= self._start_ahead(slots)
         acks = [end for end in ended if end.fate in {Fate.ACK, Fate.CANCELLED}]
-        room = (free + len(ended) if reuse else free) + len(self.unanswered)
-        taken = self._take(min(room, MOST_AT_ONCE), freed=bool(ended))
+        if len(acks) == len(ended) and self._may_wait():
+            self.ended.extendleft(reversed(ended))
+            return False
+        taken = self._take(ended, slots, reuse=reuse)
         try:
             for end in ended:  # before their slots are used again
                 if end.fate not in {Fate.ACK, Fate.CANCELLED}:
@@ -150,18 +141,20 @@ class Feed:
         Args:
             again: The broker was away.
         """
-        self._hungry = True
+        self.supply.hint()
         if again:
-            self._doubt_triggers()
+            self.supply.doubt_triggers()
             self.feeder.keeper.look_soon(self)
-        waiting = [token for token, held in self.held.items() if not held.started]
+        waiting = [
+            token for token, held in self.held.items() if held.submitted and not held.started
+        ]
         self._suspects = (time.monotonic() + GONE_AFTER_SECONDS, waiting)
 
     def consumer_stopped(self) -> None:
         """Forget permits: their messages belong to a channel that is gone."""
-        self.permits.clear()
+        self.supply.forget_permits()
         for held in self.held.values():
-            held.permit = None
+            held.grant = Grant()
 
     def release_dropped(self) -> None:
         """Release what Celery dropped in a reconnect before the pool had started it."""
@@ -226,6 +219,9 @@ class Feed:
         dues = [end.due for end in tuple(self.ended)] + [0.0] * len(self._lost)
         if self._suspects[1]:
             dues.append(self._suspects[0])
+        stale = self._ahead.next_due()
+        if stale is not None:
+            dues.append(stale)
         return max(min(dues), self._failed_until) if dues else None
 
     def _stop(self, held: Held) -> None:
@@ -245,10 +241,6 @@ class Feed:
             if not held.ending:
                 held.request.vtrr_stop(self.feeder.consumer.pool)
 
-    def _doubt_triggers(self) -> None:
-        if self.vtrr.dispatch == "trigger":
-            self._unsure_until = time.monotonic() + self.vtrr.budget.timeout_ms / 1000 + 1
-
     def _due(self, now: float) -> list[Ended]:
         ready: list[Ended] = []
         for _ in range(min(len(self.ended), MOST_AT_ONCE)):
@@ -259,30 +251,50 @@ class Feed:
                 self.ended.append(end)
         return ready
 
-    def _take(self, room: int, *, freed: bool) -> list[Permit | None]:
-        if room <= 0 or not self.feeder.accepting():
-            return []
-        if self.permits:
-            return [self.permits.popleft() for _ in range(min(room, len(self.permits)))]
-        if self.unanswered:  # what they hold must not wait for a trigger
-            return [None] * min(room, len(self.unanswered))
-        # What ends in the same round trip may make room under a cap.
-        if not (self.pulling and (self._hungry or freed)):
-            return []
-        self._hungry = False  # before the call: a hint that comes during it must stand
-        return [None] * room
+    def _leaving(self, ended: list[Ended]) -> int:
+        """Slots that they leave; what has never started leaves none."""
+        found = (self.held.get(end.lease.token) for end in ended)
+        return sum(held is not None and held.submitted for held in found)
 
-    def _exchange(self, acks: list[Ended], taken: list[Permit | None]) -> bool:
+    def _start_ahead(self, slots: int) -> int:
+        """Start what is in store, in so many slots at most; in how many."""
+        starting = self._ahead.take(slots)
+        for held in starting:
+            held.leased_at = time.monotonic()
+            self._submit(held)
+        return len(starting)
+
+    def _may_wait(self) -> bool:
+        """Whether what has ended can be settled with what ends next."""
+        if not self.vtrr.prefetch or len(self.ended) >= MOST_AT_ONCE:
+            return False
+        return self._ahead.may_wait(self.feeder.slots) and self.feeder.settle_soon()
+
+    def _take(self, ended: list[Ended], slots: int, *, reuse: bool) -> list[Grant]:
+        """Grounds to lease for the slots that are free, and for the store."""
+        for end in ended:
+            held = self.held.get(end.lease.token)
+            if held is not None:
+                self.supply.ended(held.grant)
+        room = slots + len(self.supply.unanswered)
+        self._vacant = max(0, room)
+        if self.vtrr.prefetch and reuse and room >= 0 and self.feeder.accepting():
+            room += max(0, self._ahead.wanted(self.feeder.slots) - len(self._ahead))
+        return self.supply.take(min(room, MOST_AT_ONCE))
+
+    def _exchange(self, acks: list[Ended], taken: list[Grant]) -> bool:
         engine, budget = self.vtrr.engine, self.vtrr.budget
-        pulled = bool(taken) and taken[0] is None
-        groups = [taken] if pulled else [[permit] for permit in taken]
-        tokens = self._tokens(len(taken))
-        named = [tokens] if pulled else [[token] for token in tokens]
+        groups = _groups(taken)
+        tokens = self.supply.tokens(len(taken))
+        named: list[list[str]] = []
+        for group in groups:
+            named.append(tokens[: len(group)])
+            tokens = tokens[len(group) :]
         acking = [engine.ack_call(e.lease.item_id, e.lease.token, budget=budget) for e in acks]
         leasing = [
             engine.lease_call(
-                names, holder=self.feeder.hostname, budget=budget, pulled=pulled,
-                trigger_id=group[0].trigger_id if group[0] else "",
+                names, holder=self.feeder.hostname, budget=budget, pulled=group[0].pulled,
+                trigger_id=group[0].trigger_id,
             )
             for group, names in zip(groups, named, strict=True)
         ]  # fmt: skip
@@ -295,38 +307,36 @@ class Feed:
         more = False
         for group, names, (_, read_lease) in zip(groups, named, leasing, strict=True):
             leased = read_lease(next(replies))
-            self.unanswered = [token for token in self.unanswered if token not in names]
+            self.supply.answered(names)
             more = self._leased(leased, group) or more
         return more
 
-    def _tokens(self, count: int) -> list[str]:
-        """Tokens for leases, first those of unanswered calls: they may hold something."""
-        missing = count - len(self.unanswered)
-        if missing > 0:
-            self.unanswered += self.vtrr.engine.new_tokens(missing)
-        return self.unanswered[:count]
-
-    def _leased(self, leased: Leased, group: list[Permit | None]) -> bool:
+    def _leased(self, leased: Leased, group: list[Grant]) -> bool:
         self.vtrr.send_triggers(leased.wake)
         self.feeder.keeper.expect(self, _next_look(leased))
-        if not leased.items and group[0] is not None:
-            group[0].ack()
-        if group[0] is None and len(leased.items) == len(group):
-            self._hungry = True
-        if leased.items:
-            self.leased_at = time.monotonic()
-            self.feeder.keeper.busy(self)
-            if self._heartbeat is not None:
-                self._heartbeat.start()
-        for at, lease in enumerate(leased.items):
-            self.held[lease.token] = Held(lease, group[at])
-            self.counter.leased(lease, leased.wake.server_now_ms)
-        for lease in leased.items:
-            self._submit(lease)
-        return bool(leased.items) and bool(self.permits or self.pulling)
+        self.supply.leased(group, len(leased.items), leased.wake.waiting)
+        if not leased.items:
+            if group[0].permit is not None:
+                group[0].permit.ack()
+            return False
+        self.feeder.keeper.busy(self)
+        if self._heartbeat is not None:
+            self._heartbeat.start()
+        fresh = [Held(lease, grant) for lease, grant in zip(leased.items, group, strict=False)]
+        for held in fresh:
+            self.held[held.lease.token] = held
+            self.counter.leased(held.lease, leased.wake.server_now_ms)
+        for held in fresh:
+            if self._vacant > 0 or not self.vtrr.prefetch:
+                self._vacant -= 1
+                self._submit(held)
+            else:
+                self._ahead.put(held)
+        return self.supply.goes_on
 
-    def _submit(self, lease: Lease) -> None:
-        consumer = self.feeder.consumer
+    def _submit(self, held: Held) -> None:
+        consumer, lease = self.feeder.consumer, held.lease
+        held.submitted = True
         try:
             item = read_message(lease, self, self._accept)
             strategy = consumer.strategies[self.vtrr.task_name]
@@ -339,24 +349,31 @@ class Feed:
 
     def _forget(self, end: Ended, held: bool) -> None:
         entry = self.held.pop(end.lease.token, None)
-        self._hungry = True
-        if entry is not None and entry.permit is not None:
-            entry.permit.ack()
+        if entry is not None and entry.grant.permit is not None:
+            entry.grant.permit.ack()
         if entry is not None and held:
             self.counter.ended(end, entry)
+        if entry is not None and entry.submitted:
+            self._ahead.ran(time.monotonic() - entry.leased_at)
         if not held:
             logger.info("item %s[%s]: its lease was no longer held when it ended",
                         self.vtrr.task_name, end.lease.item_id)  # fmt: skip
-        elif end.fate not in {Fate.ACK, Fate.RETRY, Fate.FAILED}:
+        elif end.fate not in {Fate.ACK, Fate.RETRY, Fate.FAILED} and end.why != NOT_STARTED:
             logger.warning("item %s[%s]: %s (%s)", self.vtrr.task_name, end.lease.item_id,
                            end.fate.value, end.why)  # fmt: skip
 
-    def _failed(self, exc: VTRRError, ended: list[Ended], taken: list[Permit | None]) -> None:
+    def _failed(self, exc: VTRRError, ended: list[Ended], taken: list[Grant]) -> None:
         logger.warning("queue %r: %s; trying again", self.vtrr.name, exc)
         self._failed_until = time.monotonic() + 1.0
-        self._hungry = True
         self.ended.extendleft(end for end in reversed(ended) if end.lease.token in self.held)
-        self.permits.extendleft(permit for permit in reversed(taken) if permit is not None)
+        self.supply.give_back(taken)
+
+
+def _groups(grants: list[Grant]) -> list[list[Grant]]:
+    """What is leased in one call each: a call takes one trigger, or none for any number."""
+    single = [[grant] for grant in grants if grant.permit is not None]
+    joint = [grant for grant in grants if grant.permit is None]
+    return [joint, *single] if joint else single
 
 
 def _next_look(leased: Leased) -> Wake:

@@ -38,23 +38,54 @@ class Permit:
 
 
 @dataclass(slots=True)
+class Grant:
+    """Why a worker may lease one item.
+
+    Attributes:
+        permit: Trigger it takes; None without one.
+        serves_until: Until when the end of the run is ground for another lease, monotonic s.
+        serves: For how many more.
+        pulled: The worker pulls: it needs no trigger.
+    """
+
+    permit: Permit | None = None
+    serves_until: float = 0.0
+    serves: int = 0
+    pulled: bool = False
+
+    @property
+    def trigger_id(self) -> str:
+        """Id of the trigger; "" without one."""
+        return "" if self.permit is None else self.permit.trigger_id
+
+    @property
+    def sequel(self) -> Grant | None:
+        """Ground for another lease when the run ends now; None when there is none."""
+        if self.serves > 0 and time.monotonic() < self.serves_until:
+            return Grant(serves_until=self.serves_until, serves=self.serves - 1)
+        return None
+
+
+@dataclass(slots=True)
 class Held:
     """A lease this worker holds.
 
     Attributes:
         lease: The lease.
-        permit: Trigger it was taken with.
+        grant: Why it was taken.
         request: Celery's request, once the pool has accepted it.
-        leased_at: When the lease began, monotonic s.
+        leased_at: When the lease began or, of one taken ahead, when it got its slot, monotonic s.
+        submitted: Whether Celery has it.
         ending: Its fate is known, or about to be: a renewal that fails means nothing.
         lost: The server no longer knows it.
         overdue: It is older than ``max_runtime``.
     """
 
     lease: Lease
-    permit: Permit | None
+    grant: Grant = field(default_factory=Grant)
     request: Any = None
     leased_at: float = field(default_factory=time.monotonic)
+    submitted: bool = False
     ending: bool = False
     lost: bool = False
     overdue: bool = False

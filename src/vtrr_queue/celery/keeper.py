@@ -230,7 +230,7 @@ class Keeper:
 
 
 def _pause_after(feed: Feed, wake: Wake) -> float:
-    if feed.unsure:
+    if feed.supply.unsure:
         return UNSURE_SECONDS
     if wake.waiting > 0 or wake.next_wake_ms is not None:
         return BUSY_SECONDS

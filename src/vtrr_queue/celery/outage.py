@@ -1,4 +1,4 @@
-"""Mends faults of Celery: two that an outage of its broker brings out, and what pools tell.
+"""Mends faults of Celery: in an outage of its broker, in its other loop, and in what pools tell.
 
 The first two hit plain tasks as well; ours are hit harder, because a lease is held until the run's
 end is known.
@@ -6,13 +6,16 @@ end is known.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import celery
 from celery.concurrency.base import BasePool
 from celery.utils.log import get_logger
 
 from vtrr_queue.celery.request import ItemRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 logger = get_logger(__name__)
 
@@ -38,6 +41,31 @@ def let_close(connection: Any) -> None:
             close()  # goes on behind the step that failed
 
     connection.close = close_even_collected
+
+
+DRAIN_SECONDS = 0.05
+"""Longest wait for messages at a time while triggers are held back from the broker, s."""
+
+
+def drain_often(connection: Any, holds: Callable[[], bool]) -> None:
+    """Let a worker without an event loop (gevent, eventlet) see soon that it may take messages.
+
+    Its loop waits for two seconds at a time. When all messages it may have are unacknowledged, as
+    triggers are while their items run, kombu's Redis transport waits for nothing, and does not
+    notice that one was acknowledged meanwhile.
+
+    Args:
+        connection: The consumer's broker connection.
+        holds: Whether triggers are held.
+    """
+    drain = connection.drain_events
+
+    def drain_for_a_while(timeout: float | None = None, **kwargs: Any) -> Any:
+        if timeout is not None and holds():
+            timeout = min(timeout, DRAIN_SECONDS)
+        return drain(timeout=timeout, **kwargs)
+
+    connection.drain_events = drain_for_a_while
 
 
 def keep_jobs(pool: Any) -> None:

@@ -16,6 +16,7 @@ from kombu.serialization import prepare_accept_content
 from vtrr_queue.celery import beat, entries, revoking
 from vtrr_queue.celery.announcing import announce, tell
 from vtrr_queue.celery.asynchronous import AsyncProducing, check_where
+from vtrr_queue.celery.claims import claim
 from vtrr_queue.celery.controls import Controls, check_policy
 from vtrr_queue.celery.doctor import QueueInspector
 from vtrr_queue.celery.entries import (
@@ -33,6 +34,7 @@ from vtrr_queue.celery.settings import (
     OnLeaseLost,
     check_dead_letters,
     check_hold,
+    check_prefetch,
     check_reclaim,
     trigger_budget,
 )
@@ -41,7 +43,7 @@ from vtrr_queue.celery.trigger import PUBLISH_WAIT_SECONDS, Publisher
 from vtrr_queue.celery.worker import install_step
 from vtrr_queue.dead import DeadLetters
 from vtrr_queue.engine import Engine
-from vtrr_queue.errors import ArgumentError, ArgumentTypeError, UndecodablePayload
+from vtrr_queue.errors import ArgumentTypeError, UndecodablePayload
 from vtrr_queue.payload import decode
 from vtrr_queue.policy import check_limits
 
@@ -84,6 +86,8 @@ class VTRRQueue(Controls, AsyncProducing):
             or in front of it (``"front"``).
         dispatch: ``"trigger"``: a Celery message wakes a worker for each item; ``"direct"``:
             workers that consume ``celery_queue`` pull items themselves.
+        prefetch: With direct dispatch, most items that a worker holds for each slot of its pool
+            beside the running one, while runs take milliseconds; 0 for none.
         trigger_timeout: Age after which a trigger counts as lost and is sent again, s.
         socket_timeout: Bound on connecting to Redis and on one reply, s.
         heartbeat: Renew the lease while the function runs: True for every third of the lease, or
@@ -128,6 +132,7 @@ class VTRRQueue(Controls, AsyncProducing):
         reclaim_queue: str | None = None,
         reclaim_position: ReclaimPosition = "back",
         dispatch: str = "trigger",
+        prefetch: int = 0,
         trigger_timeout: float = 60,
         socket_timeout: float = 2.0,
         heartbeat: bool | float = False,
@@ -152,15 +157,15 @@ class VTRRQueue(Controls, AsyncProducing):
         self.celery_queue = check_text("celery_queue", celery_queue, NAME_MAX)
         self.max_concurrency = check_integer("max_concurrency", max_concurrency, 1, 10_000)
         self.holding = check_hold(lease_seconds, heartbeat, max_runtime, on_lease_lost)
-        self.lease_seconds = self.holding.lease_seconds
         self.on_failure = check_choice("on_failure", on_failure, ("drop", "dead"))
         self.reclaim_interval, self.reclaim_queue = check_reclaim(reclaim_interval, reclaim_queue)
         check_choice("reclaim_position", reclaim_position, ("back", "front"))
         self.dispatch = check_choice("dispatch", dispatch, ("trigger", "direct"))
         self.budget = trigger_budget(self.dispatch, self.max_concurrency, trigger_timeout)
+        self.prefetch = check_prefetch(prefetch, self.dispatch, charge)
         self._policy_source, self._given = check_policy(policy), {}
         self.engine = Engine(
-            redis_client, name, lease_seconds=self.lease_seconds,
+            redis_client, name, lease_seconds=self.holding.lease_seconds,
             reclaim_position=reclaim_position, wake=self.dispatch == "direct",
             socket_timeout=check_number("socket_timeout", socket_timeout, 0.01, 1e4),
             dead_letters=check_dead_letters(max_timeouts, max_dead_letters, dead_letter_seconds),
@@ -171,7 +176,6 @@ class VTRRQueue(Controls, AsyncProducing):
             ),
         )  # fmt: skip
         self.keeps_statistics = check_flag("statistics", statistics)
-        self.trigger_name = f"vtrr_queue.trigger.{name}"
         self.dead = DeadLetters(self.engine, self.budget, self.send_triggers)
         self._publisher = Publisher(self)
         self._install()
@@ -180,6 +184,16 @@ class VTRRQueue(Controls, AsyncProducing):
     def charges_runtime(self) -> bool:
         """Whether an item costs its partition what its run takes."""
         return self.engine.limits.get("charge") == "runtime"
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a worker may hold an item without a heartbeat, s."""
+        return self.holding.lease_seconds
+
+    @property
+    def trigger_name(self) -> str:
+        """Celery's name of the task whose messages are triggers."""
+        return f"vtrr_queue.trigger.{self.name}"
 
     @property
     def reclaim_name(self) -> str:
@@ -339,7 +353,7 @@ class VTRRQueue(Controls, AsyncProducing):
         limits = ("soft_time_limit", "time_limit")
         soft, hard = (options.get(limit, getattr(base, limit, None)) for limit in limits)
         check_order(self.name, soft, hard, self.holding)
-        tasks = self._claim(name)
+        tasks = claim(self.app, self.name, name)
         rule, options = split_options(options)
         ours = {"abstract": True, "vtrr_queue": self, "vtrr_partitions": rule}
         fair = type(base.__name__, (FairTask, base), ours)
@@ -348,28 +362,6 @@ class VTRRQueue(Controls, AsyncProducing):
         proxy = self.app.task(bind=True, name=name, shared=False, **settings)(function)
         self._task = tasks[self.name] = VTRRTask(self, name, function, proxy)
         return self._task
-
-    def _claim(self, name: str) -> dict[str, VTRRTask]:
-        """One task for each queue and one queue for each task; at a module reload the new counts.
-
-        Returns:
-            The app's mapping queue name -> task.
-        """
-        tasks: dict[str, VTRRTask] = self.app.__dict__.setdefault("vtrr_tasks", {})
-        mine = tasks.get(self.name)
-        if mine is not None and mine.name != name:
-            raise ArgumentError(
-                "function", name,
-                f"the one task of queue {self.name!r}, {mine.name!r}: triggers are "
-                f"interchangeable, so make one VTRRQueue per task",
-            )  # fmt: skip
-        for queue, task in tasks.items():
-            if task.name == name and queue != self.name:
-                expected = f"a task with a name of its own, which queue {queue!r} has not taken"
-                raise ArgumentError("function", name, expected)
-        if mine is not None:
-            mine.unregister()
-        return tasks
 
     def _install(self) -> None:
         queues = cast("dict[str, VTRRQueue]", self.app.__dict__.setdefault("vtrr_queues", {}))

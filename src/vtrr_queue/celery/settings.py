@@ -20,6 +20,8 @@ RENEWALS = 3
 
 LETTERS_MAX, TIMEOUTS_MAX = 10_000_000, 1_000_000
 
+PREFETCH_MAX = 100
+
 NAME_MAX = 200
 """Longest name of a queue or a Celery queue, and longest token, characters."""
 
@@ -112,6 +114,27 @@ def check_reclaim(interval: object, queue: object) -> tuple[float | None, str | 
         else check_number("reclaim_interval", interval, 0, 1e8, above=True),
         None if queue is None else check_text("reclaim_queue", queue, NAME_MAX),
     )
+
+
+def check_prefetch(prefetch: object, dispatch: str, charge: object) -> int:
+    """How many items a worker may take ahead for each slot of its pool.
+
+    Args:
+        prefetch: The number.
+        dispatch: How workers are woken: with triggers, each stands for one lease.
+        charge: What an item costs: what waits in a worker must not pay for it.
+
+    Raises:
+        ArgumentError: It is out of range, or stands beside what it does not go with.
+        ArgumentTypeError: It is no integer.
+    """
+    count = check_integer("prefetch", prefetch, 0, PREFETCH_MAX)
+    if count and dispatch != "direct":
+        raise ArgumentError("prefetch", count, "0 unless dispatch='direct'")
+    if count and charge == "runtime":
+        expected = "0 with charge='runtime': the time from the lease to the end is charged"
+        raise ArgumentError("prefetch", count, expected)
+    return count
 
 
 def trigger_budget(dispatch: str, most: int, timeout: object) -> TriggerBudget:

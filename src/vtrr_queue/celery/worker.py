@@ -4,7 +4,7 @@ Runs in the worker's main process. What is held lives with the worker, not with 
 because Celery stops and starts every consumer step when the broker connection drops while the
 pool goes on running (docs/design/0005-feeding-celery.md).
 
-Invariants: no more items are held than the pool has slots; nothing is leased while the worker
+Invariants: no more items run than the pool has slots; nothing is leased while the worker
 shuts down; when the worker really ends, everything held is released.
 """
 
@@ -19,9 +19,10 @@ from celery import bootsteps, signals
 from celery.utils.log import get_logger
 from celery.worker import state
 
+from vtrr_queue.celery.ahead import SETTLE_SECONDS
 from vtrr_queue.celery.feed import Feed
 from vtrr_queue.celery.keeper import Keeper
-from vtrr_queue.celery.outage import keep_jobs, let_close, pool_size
+from vtrr_queue.celery.outage import drain_often, keep_jobs, let_close, pool_size
 from vtrr_queue.celery.request import ItemRequest, shutting_down
 from vtrr_queue.celery.revoking import listen
 
@@ -55,6 +56,8 @@ class Feeder:
         os.set_blocking(self._signal_read, False)
         os.set_blocking(self._signal_write, False)
         self._process_check: Any = None
+        self._loop_thread = 0
+        self._asked = self._settling = False
         self.keeper = Keeper(self)
         keep_jobs(consumer.pool)
 
@@ -76,15 +79,32 @@ class Feeder:
         running = self.consumer.blueprint.state == bootsteps.RUN
         return self._running and running and not shutting_down()
 
-    def free_slots(self) -> int:
-        """Pool slots that neither an item nor a running plain task uses.
+    @property
+    def slots(self) -> int:
+        """Slots of the pool.
 
         An autoscaled pool has as many as it may grow to: it grows when it is given work.
         """
         scaler = getattr(self.controller, "autoscaler", None)
-        slots = scaler.max_concurrency if scaler else pool_size(self.consumer.pool)
-        held = sum(len(feed.held) + len(feed.unanswered) for feed in self._feeds.values())
-        return int(slots) - _plain_tasks() - held
+        return int(scaler.max_concurrency if scaler else pool_size(self.consumer.pool))
+
+    def free_slots(self) -> int:
+        """Pool slots that neither an item nor a running plain task uses."""
+        return self.slots - _plain_tasks() - sum(feed.slots_used for feed in self._feeds.values())
+
+    def settle_soon(self) -> bool:
+        """Have what has ended settled shortly, together with what ends until then.
+
+        Returns:
+            False where Celery has no event loop: do it now.
+        """
+        hub = self.consumer.hub
+        if hub is None:
+            return False
+        if not self._settling:
+            self._settling = True
+            hub.call_later(SETTLE_SECONDS, self._settle)
+        return True
 
     def could_lease(self) -> bool:
         """Whether a slot and work may have met without anybody telling.
@@ -92,7 +112,7 @@ class Feeder:
         As when the pool has grown, or the worker has begun to consume a queue.
         """
         wanted = self.accepting() and any(feed.wanting for feed in self.feeds)
-        asked = any(feed.unanswered for feed in self.feeds)  # their slots are taken already
+        asked = any(feed.supply.unanswered for feed in self.feeds)  # their slots are taken already
         return wanted and (asked or self.free_slots() > 0)
 
     @property
@@ -103,7 +123,11 @@ class Feeder:
 
     def wake(self) -> None:
         """Ask for a tick from any thread."""
-        if self.consumer.hub is not None:
+        if self.consumer.hub is not None and threading.get_ident() == self._loop_thread:
+            if not self._asked:  # the loop runs it before it waits again, what just ended included
+                self._asked = True
+                self.consumer.hub.call_soon(self.tick)
+        elif self.consumer.hub is not None:
             with contextlib.suppress(BlockingIOError):
                 os.write(self._signal_write, b"x")
         elif type(self.consumer.pool).__module__.endswith("solo"):
@@ -116,6 +140,7 @@ class Feeder:
 
         A run of the solo pool ends inside this call: it only asks for another round.
         """
+        self._asked = False
         with self._ticking:
             self._again = True
             if self._depth:
@@ -141,6 +166,8 @@ class Feeder:
         """The consumer is up: for the first time, or again after a broker outage."""
         self._running = True
         let_close(self.consumer.connection)
+        if self.consumer.hub is None:
+            drain_often(self.consumer.connection, self._holds_triggers)
         for feed in self.feeds:
             feed.consumer_started(again=self.consumer.restart_count > 0)
         self.keeper.start()
@@ -149,6 +176,8 @@ class Feeder:
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Watch the wake-up pipe and the pool; Celery calls this at each start of its loop."""
+        self._loop_thread = 0  # the first round comes after kombu has begun to listen
+        self._asked = self._settling = False
         hub.add_reader(self._signal_read, self._on_signal)
         if self._process_check is not None:
             self._process_check.cancel()
@@ -174,13 +203,21 @@ class Feeder:
                 feed.end()
 
     def _on_signal(self) -> None:
+        self._loop_thread = threading.get_ident()
         with contextlib.suppress(BlockingIOError):
             os.read(self._signal_read, 4096)
         self.tick()
 
+    def _holds_triggers(self) -> bool:
+        return any(feed.holds_triggers for feed in tuple(self._feeds.values()))
+
+    def _settle(self) -> None:
+        self._settling = False
+        self.tick()
+
     def _round(self) -> None:
         """Let each queue run once; who leased last comes last and leaves its slots to others."""
-        for feed in sorted(self.feeds, key=lambda feed: feed.leased_at):
+        for feed in sorted(self.feeds, key=lambda feed: feed.supply.leased_at):
             others = any(other.wanting for other in self.feeds if other is not feed)
             if feed.run(self.free_slots() if self.accepting() else 0, reuse=not others):
                 self._again = True
