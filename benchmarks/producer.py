@@ -32,6 +32,8 @@ class Producer:
         self.client.flushall()
         self._plain = app.task(name="bench.plain", shared=False)(_never_runs)
         self._fair = VTRRQueue(self.client, app, name="bench").task(_never_runs)
+        sending = VTRRQueue(self.client, app, name="sending", max_concurrency=10_000)
+        self._sending = sending.task(_never_runs_either)
         self._entries = [{"args": ARGS} for _ in range(10_000)]
 
     def apply_async(self, count: int) -> None:
@@ -44,9 +46,18 @@ class Producer:
         for _ in range(count // size):
             self._fair.queue("tenant", self._entries[:size])
 
+    def queue_and_send(self, count: int) -> None:
+        """Enqueue items one by one, each with a trigger that is published."""
+        for _ in range(count):
+            self._sending.queue("tenant", self._entries[:1])
+
 
 def _never_runs(path: str) -> None:
-    """Body of both tasks."""
+    """Body of two tasks."""
+
+
+def _never_runs_either(path: str) -> None:
+    """Body of the third: a task belongs to one queue."""
 
 
 def producer_rates(url: str, rounds: int) -> dict[str, float]:
@@ -60,11 +71,13 @@ def producer_rates(url: str, rounds: int) -> dict[str, float]:
     ways: tuple[tuple[str, int, Callable[[int], None]], ...] = (
         ("apply_async, one at a time", 300, producer.apply_async),
         ("queue() of 1, trigger stands", 300, partial(producer.queue, size=1)),
+        ("queue() of 1, trigger sent", 300, producer.queue_and_send),
         ("queue() of 100", 3_000, partial(producer.queue, size=100)),
         ("queue() of 10,000", 10_000, partial(producer.queue, size=10_000)),
     )
     found: dict[str, list[float]] = {name: [] for name, _, _ in ways}
     producer.queue(10, 1)
+    producer.queue_and_send(1)
     for _ in range(rounds):
         for name, count, way in ways:
             start = time.perf_counter()
