@@ -89,7 +89,7 @@ def test_events_of_a_success(heard, app):
     events = events_of(heard, item_id, "task-succeeded")
     assert types(events) == ["received", "started", "succeeded"]
     received, _, succeeded = events
-    assert (received["name"], received["args"]) == (app.double.name, "[3]")
+    assert (received["name"], received["args"]) == (app.double.name, "(3,)")
     assert received["kwargs"] == "{'retries': 0}"
     assert (received["root_id"], received["parent_id"]) == (item_id, None)
     assert succeeded["result"] == "6"
@@ -126,7 +126,7 @@ def test_celerys_own_view_shows_items(heard, app):
     for event in events_of(heard, item_id, "task-succeeded"):
         state.event(event)
     task = state.tasks[item_id]
-    assert (task.name, task.args, task.state) == (app.double.name, "[3]", "SUCCESS")
+    assert (task.name, task.args, task.state) == (app.double.name, "(3,)", "SUCCESS")
     assert task.runtime > 0
     assert task.worker.hostname
 
@@ -182,7 +182,7 @@ def test_flower_shows_items(flower, stage, app):
         return task if task and task["state"] == state else None
 
     task = eventually(lambda: shown(done, "SUCCESS"), PATIENCE, "the item in Flower")
-    assert (task["name"], task["args"]) == (app.double.name, "[3]")
+    assert (task["name"], task["args"]) == (app.double.name, "(3,)")
     assert (task["kwargs"], task["result"]) == ("{'retries': 0}", "6")
     assert 0 < task["runtime"] < PATIENCE
     assert task["worker"].startswith(stage.worker.name)

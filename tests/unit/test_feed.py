@@ -114,3 +114,18 @@ def test_a_run_that_has_lost_its_lease_before_it_began_is_stopped_when_it_does(f
     feed.started(held.lease, run)
     feed.run(0)
     assert run.stops == 1
+
+
+def test_a_lease_taken_ahead_and_lost_is_never_started(feed):
+    """It runs elsewhere by then."""
+    feed.vtrr.engine.enqueue("p", items("a", "b"))
+    leases = feed.vtrr.engine.lease(count=2).items
+    for lease in leases:
+        feed.held[lease.token] = Held(lease)
+        feed._ahead.put(feed.held[lease.token])
+    feed.lose([feed.held[leases[0].token]])
+    submitted = []
+    feed._submit = submitted.append
+    feed.run(1)
+    assert [held.lease for held in submitted] == [leases[1]]
+    assert list(feed.held) == [leases[1].token]

@@ -258,11 +258,16 @@ class Feed:
 
     def _start_ahead(self, slots: int) -> int:
         """Start what is in store, in so many slots at most; in how many."""
-        starting = self._ahead.take(slots)
-        for held in starting:
+        started = 0
+        while started < slots and (found := self._ahead.take(1)):
+            (held,) = found
+            if held.lost:  # it runs elsewhere by now
+                self.held.pop(held.lease.token, None)
+                continue
             held.leased_at = time.monotonic()
             self._submit(held)
-        return len(starting)
+            started += 1
+        return started
 
     def _may_wait(self) -> bool:
         """Whether what has ended can be settled with what ends next."""

@@ -81,8 +81,9 @@ def default_headers(
         "timelimit": [None, None],
         "root_id": item_id,
         "parent_id": None,
-        "argsrepr": saferepr(args, REPR_MAX),
-        "kwargsrepr": saferepr(kwargs, REPR_MAX),
+        # A tuple, as `delay` makes one for Celery: in the store it is a JSON list.
+        "argsrepr": saferepr(tuple(args), REPR_MAX),
+        "kwargsrepr": saferepr(kwargs, REPR_MAX) if kwargs else "{}",
         "origin": f"{os.getpid()}@{_ORIGIN}",
         "ignore_result": None,
         "replaced_task_nesting": 0,
