@@ -13,6 +13,7 @@ from benchmarks.eager import EagerQueue
 from benchmarks.pipelined import BATCH, EagerLives, OurLives, life
 from benchmarks.report import Cell, Table
 from benchmarks.servercost import LifeSteps, Ours, typical_usec
+from vtrr_queue.celery.counting import FEW
 from vtrr_queue.stats import Tally
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def statistics_cost(client: redis.Redis, rounds: int, life: float) -> Table:
     engine = Ours(client, "counting")
     engine.count(seconds_tally(1, 1))  # the first call brings the script
     rows: list[list[Cell]] = []
-    for lives, partitions in ((10, 10), (100, 100), (1_000, 100), (1_000, 1_000)):
+    for lives, partitions in ((FEW, 10), (100, 100), (1_000, 100), (1_000, 1_000)):
         found = []
         for _ in range(rounds):
             client.config_resetstat()
@@ -113,9 +114,10 @@ def statistics_cost(client: redis.Redis, rounds: int, life: float) -> Table:
     client.flushdb()
     return Table(
         "Server time of statistics",
-        "Microseconds of the one script call that a worker makes in a second, and its part of the "
-        "server time of the lives that it counts.",
-        ("a worker's second", "us", "of the lives"),
+        "Microseconds of the one script call that a worker makes for so many lives, once a second "
+        f"or, for fewer than {FEW}, in five, and its part of the server time of those lives in a "
+        "pipeline.",
+        ("what a worker counts", "us", "of the lives"),
         rows,
     )
 

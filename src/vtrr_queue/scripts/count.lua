@@ -30,9 +30,10 @@ end
 redis.call("HSETNX", STATS, "since", string.format("%.0f", now))
 redis.call("PEXPIRE", STATS, keep_ms)
 local slot = SERVICE .. ":" .. math.floor(now / SLOT_MS)
+local fits = redis.call("HLEN", slot) + (#ARGV - first_partition + 1) / 2 <= MOST_SERVED
 for at = first_partition, #ARGV, 2 do
   local partition = ARGV[at]
-  if redis.call("HLEN", slot) >= MOST_SERVED and redis.call("HEXISTS", slot, partition) == 0 then
+  if not fits and redis.call("HLEN", slot) >= MOST_SERVED and redis.call("HEXISTS", slot, partition) == 0 then
     partition = ""
   end
   redis.call("HINCRBYFLOAT", slot, partition, ARGV[at + 1])
