@@ -103,6 +103,24 @@ def test_a_killed_worker_loses_nothing_of_its_store(stage):
     assert len(runs) - len(ids) <= SLOTS * (2 + PREFETCH)  # those that had run and were not acked
 
 
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_workers_are_killed_again_and_again(stage, pool):
+    """Ten SIGKILLs in a drain of 6,000: all run, and what ran twice was never acked."""
+    kills, count = 10, 6000
+    ids = [item_id for name in "abcde" for item_id in enqueue(stage, count // 5, partition=name)]
+    for number in range(kills):
+        worker = stage.start_worker(queues=["q-a"], pool=pool, concurrency=SLOTS)
+        stage.wait_runs((number + 1) * count // (kills + 2))
+        stage.end_worker(worker)
+    stage.start_worker(queues=["q-a"], pool=pool, concurrency=SLOTS)
+    stage.wait_rest("a", timeout=120)
+    runs = [run["id"] for run in stage.traces.runs()]
+    assert set(runs) == set(ids)
+    assert len(runs) - count <= kills * SLOTS * (2 + PREFETCH)
+
+
 @pytest.mark.parametrize("other", [{"charge": "runtime"}, {"dispatch": "trigger"}])
 def test_what_it_does_not_go_with(other):
     """What waits in a worker would pay for it, or would need a trigger."""
