@@ -52,6 +52,14 @@ def test_peek(flood, shell):
     assert "arguments" not in items[0]
 
 
+@pytest.mark.parametrize("words", [("nosuch",), ("held-up",), ("",)], ids=repr)
+def test_peek_where_nothing_waits(busy, shell, words):
+    """An empty list, as of a partition that was drained."""
+    ran = shell.alone("peek", *words)
+    assert (ran.code, len(ran.out.splitlines()), ran.err) == (0, 1, "")
+    assert shell.files("peek", *words, "--json").json == {"queue": "files", "items": []}
+
+
 def test_leases(flood, shell):
     ran = shell.files("leases")
     assert [line.split()[:2] for line in ran.out.splitlines()[1:]] == [
