@@ -41,6 +41,17 @@ def test_partitions(flood, shell):
             .json["rows"]] == ["small"]  # fmt: skip
 
 
+def test_partitions_with_a_long_name(flood, shell):
+    """It moves its own row only, and is cut where it is very long; JSON has it whole."""
+    name = "n" * 60_000
+    flood.app.act.queue(name, [{}] * 40)
+    first, *others = shell.alone("partitions").out.splitlines()[1:]
+    assert (first.startswith("nnn"), len(first) < 300) == (True, True)
+    assert "\N{HORIZONTAL ELLIPSIS}" in first
+    assert max(map(len, others)) < 130
+    assert shell.alone("partitions", "--json").json["rows"][0]["name"] == name
+
+
 def test_peek(flood, shell):
     """The next items of a partition; without one, the next of each partition in turn."""
     ran = shell.files("peek", "large", "--limit", "2", "--payload")

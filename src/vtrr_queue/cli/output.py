@@ -13,6 +13,12 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+CELL_MAX = 200
+"""Longest text of a cell, characters."""
+
+PADDED_MAX = 40
+"""Widest column; what is longer moves its own line only."""
+
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 
@@ -42,9 +48,10 @@ def shown(text: object) -> str:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows in columns; numbers stand on the right."""
-    cells = [tuple(map(cell, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    """Print rows in columns; numbers stand on the right, and a long name moves its own row only."""
+    cells = [tuple(clipped(cell(value)) for value in row) for row in rows]
+    widths = [min(PADDED_MAX, max(map(len, column)))
+              for column in zip(titles, *cells, strict=True)]  # fmt: skip
     right = [bool(cells) and all(_is_number(row[at]) for row in cells)
              for at in range(len(titles))]  # fmt: skip
     for row in (tuple(titles), *cells):
@@ -62,6 +69,11 @@ def cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else shown(value)
+
+
+def clipped(text: str) -> str:
+    """A text of bounded length: names may have 64 KB."""
+    return text if len(text) <= CELL_MAX else text[: CELL_MAX - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def seconds(value: float | None) -> str:
