@@ -1,5 +1,7 @@
 """Commands that look, run as processes against a queue with a worker, in text and JSON."""
 
+import re
+
 import pytest
 
 from tests.waiting import eventually
@@ -85,6 +87,7 @@ def test_item(flood, shell):
     """Wherever it is; its arguments when they are asked for."""
     ran = shell.files("item", "small0", "--payload")
     assert "place: waiting\n" in ran.out
+    assert re.search(r"^since: [-0-9]{10} [:0-9]{8} UTC$", ran.out, re.MULTILINE)
     assert "arguments: 'end'\n" in ran.out
     assert shell.alone("item", "run0", "--json").json["place"] == "running"
     later = shell.alone("item", "later", "--json").json

@@ -92,7 +92,7 @@ def seconds(value: float | None) -> str:
 
 def moment(at_ms: int) -> str:
     """A time for people, UTC."""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def percent(part: float) -> str:
