@@ -73,6 +73,15 @@ def test_peek_where_nothing_waits(busy, shell, words):
     assert shell.files("peek", *words, "--json").json == {"queue": "files", "items": []}
 
 
+def test_names_stand_on_the_left(busy, shell):
+    """Also where each is a number."""
+    busy.app.act.queue("7", [{"id": "1"}, {"id": "3f2a-12"}])
+    lines = shell.alone("peek", "7").out.splitlines()
+    assert [line[:18].rstrip() for line in lines] == [
+        "item     partition", "1        7", "3f2a-12  7",
+    ]  # fmt: skip
+
+
 def test_leases(flood, shell):
     ran = shell.files("leases")
     assert [line.split()[:2] for line in ran.out.splitlines()[1:]] == [
