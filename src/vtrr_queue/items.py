@@ -120,6 +120,8 @@ class Items:
         return [seen for name in names for seen in self.next_of(name.decode(), 1)]
 
     def _read(self, ids: list[bytes]) -> Iterator[Seen]:
+        if not ids:
+            return
         texts = self._client.read(*(("HGET", self._keys["task"], each) for each in ids))
         for item_id, text in zip(ids, texts, strict=True):
             if text:  # else it was cancelled

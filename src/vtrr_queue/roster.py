@@ -151,6 +151,30 @@ class Roster:
                 self.since[name] = since
         return found
 
+    def aside(self, most: int) -> list[bytes] | None:
+        """Partitions with something waiting that are paused, held or limited now.
+
+        Args:
+            most: Most partitions that are looked at.
+
+        Returns:
+            Their names; None when more than ``most`` would have to be looked at.
+        """
+        parked, policies = self._client.read(
+            ("ZCARD", self._keys["parked"]), ("HLEN", self._keys["policy"])
+        )
+        if parked + policies > most:
+            return None
+        names = {name for some in self._ranks("parked") for name in some}
+        for fields, texts in self._scan("policy"):
+            names |= {name for name, text in zip(fields, texts, strict=True)
+                      if text.split()[_PAUSED] != b"-"}  # fmt: skip
+        found: list[bytes] = []
+        for some in _pieces(list(names - {b""})):
+            counts = zip(some, self.recount(some), strict=True)
+            found += [name for name, count in counts if count]
+        return found
+
     def leases(self) -> Iterator[HeldLease]:
         """Every lease held."""
         seen = set[bytes]()

@@ -95,8 +95,9 @@ class Overview:
         max_in_flight: Most items of the queue that may run at once; None for any number.
         next_wake_ms: Earliest moment at which something changes by itself; None when nothing will.
         rows: Partitions in the wanted order, the largest first.
-        whole: Whether all backlogs were counted by this call. When there are many partitions,
-            calls after the first count 5,000 of them in turn, beside those shown.
+        whole: Whether all partitions were counted by this call. When there are many, looks after
+            the first count 5,000 of them in turn, beside those shown; of :meth:`Survey.status` see
+            there.
     """
 
     name: str
@@ -159,14 +160,17 @@ class Survey:
         self._known = False
 
     def status(self) -> Overview:
-        """The queue's own numbers without rows; ``partitions`` are those servable or running.
+        """The queue's own numbers without rows.
 
-        It costs the same however many partitions there are, so held, limited, paused and capped
-        ones with nothing running are not counted.
+        It costs the same however many partitions there are: with more than 5,000 that are held or
+        limited or have settings of their own, those that wait without running are not counted.
+        Then ``whole`` is False and ``partitions`` the least there are.
         """
         moment = self._moment()
-        others = self._is_queued(list(moment.running)).count(False)
-        return self._overview(moment, moment.depth["queue"] + others, (), whole=False)
+        aside = Roster(self._client, self._keys).aside(RENEWED_AT_ONCE)
+        others = list(moment.running.keys() | set(aside or ()))
+        partitions = moment.depth["queue"] + self._is_queued(others).count(False)
+        return self._overview(moment, partitions, (), whole=aside is not None)
 
     def look(self, sort: Sort = "backlog", limit: int = 20, find: str | None = None) -> Overview:
         """The queue's numbers and its largest partitions.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from redis.exceptions import (
+    AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     NoScriptError,
@@ -185,6 +186,8 @@ class Talk:
             Refused: Trying again would not help.
         """
         is_refusal = isinstance(failure, ResponseError) and not isinstance(failure, _AGAIN)
+        if isinstance(failure, AuthenticationError):  # redis-py has it under ConnectionError
+            raise Refused(name, failure) from failure
         if is_refusal and not str(failure).startswith(_AGAIN_WORDS):
             raise Refused(name, failure) from failure
         return failure

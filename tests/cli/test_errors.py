@@ -78,6 +78,15 @@ def test_a_server_that_is_away(shell):
     assert "Traceback" not in ran.err
 
 
+def test_a_wrong_password(stage, shell):
+    """It is a refusal, told at once as the server said it."""
+    url = f"{stage.env['STATE_URL']}/0".replace("redis://", "redis://nobody:wrong@")
+    ran = shell.run("vtrr_queue.cli", "--redis", url, "--name", "a", "status")
+    assert (ran.code, ran.out) == (1, "")
+    assert "Redis refused: " in ran.err
+    assert "did not answer" not in ran.err
+
+
 @pytest.mark.parametrize(
     "words", [("item", "nobody"), ("why", "nobody"), ("dead", "nobody"),
               ("requeue", "nobody", "--yes"), ("drop", "nobody", "--yes")],

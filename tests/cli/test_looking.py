@@ -1,5 +1,7 @@
 """Commands that look, run as processes against a queue with a worker, in text and JSON."""
 
+import re
+
 import pytest
 
 from tests.waiting import eventually
@@ -41,6 +43,17 @@ def test_partitions(flood, shell):
             .json["rows"]] == ["small"]  # fmt: skip
 
 
+def test_partitions_with_a_long_name(flood, shell):
+    """It moves its own row only, and is cut where it is very long; JSON has it whole."""
+    name = "n" * 60_000
+    flood.app.act.queue(name, [{}] * 40)
+    first, *others = shell.alone("partitions").out.splitlines()[1:]
+    assert (first.startswith("nnn"), len(first) < 300) == (True, True)
+    assert "\N{HORIZONTAL ELLIPSIS}" in first
+    assert max(map(len, others)) < 130
+    assert shell.alone("partitions", "--json").json["rows"][0]["name"] == name
+
+
 def test_peek(flood, shell):
     """The next items of a partition; without one, the next of each partition in turn."""
     ran = shell.files("peek", "large", "--limit", "2", "--payload")
@@ -50,6 +63,23 @@ def test_peek(flood, shell):
     items = shell.alone("peek", "--json").json["items"]
     assert {(each["item_id"], each["weight"]) for each in items} == {("large0", 1), ("small0", 2)}
     assert "arguments" not in items[0]
+
+
+@pytest.mark.parametrize("words", [("nosuch",), ("held-up",), ("",)], ids=repr)
+def test_peek_where_nothing_waits(busy, shell, words):
+    """An empty list, as of a partition that was drained."""
+    ran = shell.alone("peek", *words)
+    assert (ran.code, len(ran.out.splitlines()), ran.err) == (0, 1, "")
+    assert shell.files("peek", *words, "--json").json == {"queue": "files", "items": []}
+
+
+def test_names_stand_on_the_left(busy, shell):
+    """Also where each is a number."""
+    busy.app.act.queue("7", [{"id": "1"}, {"id": "3f2a-12"}])
+    lines = shell.alone("peek", "7").out.splitlines()
+    assert [line[:18].rstrip() for line in lines] == [
+        "item     partition", "1        7", "3f2a-12  7",
+    ]  # fmt: skip
 
 
 def test_leases(flood, shell):
@@ -66,6 +96,7 @@ def test_item(flood, shell):
     """Wherever it is; its arguments when they are asked for."""
     ran = shell.files("item", "small0", "--payload")
     assert "place: waiting\n" in ran.out
+    assert re.search(r"^since: [-0-9]{10} [:0-9]{8} UTC$", ran.out, re.MULTILINE)
     assert "arguments: 'end'\n" in ran.out
     assert shell.alone("item", "run0", "--json").json["place"] == "running"
     later = shell.alone("item", "later", "--json").json

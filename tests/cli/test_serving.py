@@ -62,6 +62,37 @@ def test_the_exporter(shell, port, with_app):
         assert re.search(r'^vtrr_queue_\w+\{.*queue="files"', page(port, "/metrics"), re.MULTILINE)
 
 
+def served_queues(port):
+    return set(re.findall(r'queue="(\w+)"', page(port, "/metrics")))
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [(["--name", "mails"], {"mails"}), (["--queue=files"], {"files"}), ([], {"files", "mails"}),
+     (["--name", "mails", "--name", "files"], {"files", "mails"})], ids=str,
+)  # fmt: skip
+def test_a_name_behind_the_command_chooses_the_queue(shell, port, words, names):
+    """Of an app; without one all are served, with several these."""
+    start = words_for(shell, with_app=True)
+    with served(shell, *start, "exporter", "--port", str(port), *words):
+        assert served_queues(port) == names
+
+
+@pytest.mark.parametrize("command", ["exporter", "web"])
+def test_a_queue_that_the_app_does_not_have_is_named(shell, command):
+    ran = shell.celery(command, "--name", "bogus")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'files', 'mails', not 'bogus'" in ran.err
+
+
+def test_an_address_behind_the_command(shell, port):
+    """It is taken instead of the app, however it is written."""
+    url = f"--redis={shell.stage.env['STATE_URL']}/0"
+    words = ["exporter", url, "--name", "other", "--port", str(port)]
+    with served(shell, *words_for(shell, with_app=True), *words):
+        assert served_queues(port) == {"other"}
+
+
 @pytest.mark.parametrize("with_app", [True, False], ids=["app", "alone"])
 def test_the_page(shell, port, with_app):
     words = [*words_for(shell, with_app), "web", "--port", str(port)]

@@ -109,6 +109,22 @@ def test_ctrl_c_ends_it(top):
     assert "Traceback" not in top.screen
 
 
+@pytest.mark.parametrize("length", [26, 300])
+def test_long_names_leave_room_for_the_numbers(flood, shell, length):
+    """At 80 columns the names are cut, and no number."""
+    name = "n" * length
+    flood.app.files.hold(name, 11_000)
+    flood.app.act.queue(name, [{}] * 1234)
+    command = [sys.executable, "-m", "celery", "-A", "steered", "vtrr", "--queue", "files", "top"]
+    with Terminal(command, {**shell.env, "TERM": "xterm-256color"}, (80, 24)) as terminal:
+        terminal.wait_for("files: 1,265 waiting", "oldest")
+        row = first_row(terminal.screen)
+        assert row[0].startswith("n" * 12)
+        assert row[1:3] == ["held", "in"]
+        assert row[4] == "1,234"
+        assert "\N{HORIZONTAL ELLIPSIS}" not in "".join(row[1:])
+
+
 @pytest.mark.alone
 def test_it_takes_little_of_a_core(flood, shell):
     """Once a second, over five seconds of its own process time."""

@@ -73,6 +73,23 @@ def test_every_state_is_found(states, look):
         assert 3_500_000 < rows[name].until_ms - found.at_ms <= 3_600_000
 
 
+def test_the_status_counts_them_all(states, monkeypatch):
+    """Also those that wait for a pause, a hold or a limit, unless there are too many to look at."""
+    found = Survey(states).status()
+    assert (found.partitions, found.servable, found.whole) == (6, 1, True)
+    monkeypatch.setattr(survey, "RENEWED_AT_ONCE", 5)
+    found = Survey(states).status()
+    assert (found.partitions, found.whole) == (4, False)
+
+
+def test_the_status_of_settings_without_work(engine):
+    """A pause and a hold of what has nothing waiting are no partitions with work."""
+    engine.set_policy("paused", paused=True)
+    engine.set_policy("held", hold=3600)
+    engine.set_policy("", hold=3600)
+    assert Survey(engine).status().partitions == 0
+
+
 def test_the_inspector_finds_them_too(states):
     """Those that may be served first, those that only run or are capped last."""
     found = [(each.name, each.waiting, each.running) for each in Inspector(states).partitions()]

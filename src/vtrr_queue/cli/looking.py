@@ -38,7 +38,7 @@ def status_command(chosen: Chosen) -> None:
         print_json({"queues": [without_rows(each) for each in found]})
         return
     for overview in found:
-        for line in summary(overview):
+        for line in summary(overview, is_least=not overview.whole):
             click.echo(line)
 
 
@@ -98,11 +98,11 @@ def row_cells(row: Row, now_ms: int) -> tuple[object, ...]:
             percent(row.due), row.share, row.cap, rate)  # fmt: skip
 
 
-def summary(overview: Overview) -> Iterator[str]:
-    """The numbers of a queue for people."""
+def summary(overview: Overview, *, is_least: bool = False) -> Iterator[str]:
+    """The numbers of a queue for people; its partitions may be the least there are."""
     yield (f"{shown(overview.name)}: {overview.waiting:,} waiting, {overview.delayed:,} delayed, "
            f"{overview.running:,} running, {overview.dead:,} dead; "
-           f"{count_of(overview.partitions, 'partition')} with work, "
+           f"{'at least ' * is_least}{count_of(overview.partitions, 'partition')} with work, "
            f"{overview.servable:,} servable")  # fmt: skip
     now_ms = overview.at_ms
     if overview.paused:

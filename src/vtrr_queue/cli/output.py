@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,18 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+CELL_MAX = 200
+"""Longest text of a cell, characters."""
+
+PADDED_MAX = 40
+"""Widest column; what is longer moves its own line only."""
+
+_NUMBER = re.compile(r"[0-9][0-9,.]*(e[-+]?[0-9]+)?(%|ms|s|m[0-9]{2}s|h[0-9]{2}m|d[0-9]{2}h)?")
+"""A number, a part or a time as :func:`seconds` writes it."""
+
+_WORDS = {"item", "partition", "task", "holder", "reason", "died", "arguments"}
+"""Titles of columns that stand on the left, also where each word is a number."""
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
@@ -42,11 +55,12 @@ def shown(text: object) -> str:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows in columns; numbers stand on the right."""
-    cells = [tuple(map(cell, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
-    right = [bool(cells) and all(_is_number(row[at]) for row in cells)
-             for at in range(len(titles))]  # fmt: skip
+    """Print rows in columns; numbers stand on the right, and a long name moves its own row only."""
+    cells = [tuple(clipped(cell(value)) for value in row) for row in rows]
+    widths = [min(PADDED_MAX, max(map(len, column)))
+              for column in zip(titles, *cells, strict=True)]  # fmt: skip
+    right = [bool(cells) and title not in _WORDS and all(_is_number(row[at]) for row in cells)
+             for at, title in enumerate(titles)]  # fmt: skip
     for row in (tuple(titles), *cells):
         words = (word.rjust(width) if to_right else word.ljust(width)
                  for word, width, to_right in zip(row, widths, right, strict=True))  # fmt: skip
@@ -62,6 +76,11 @@ def cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else shown(value)
+
+
+def clipped(text: str) -> str:
+    """A text of bounded length: names may have 64 KB."""
+    return text if len(text) <= CELL_MAX else text[: CELL_MAX - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def seconds(value: float | None) -> str:
@@ -80,7 +99,7 @@ def seconds(value: float | None) -> str:
 
 def moment(at_ms: int) -> str:
     """A time for people, UTC."""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def percent(part: float) -> str:
@@ -99,4 +118,4 @@ def count_of(number: int, one: str, several: str = "") -> str:
 
 
 def _is_number(text: str) -> bool:
-    return text == "-" or text[:1].isdigit()
+    return text == "-" or _NUMBER.fullmatch(text) is not None

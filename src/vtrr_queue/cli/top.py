@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vtrr_queue.cli.command import FAILED, Problem
 from vtrr_queue.cli.looking import TITLES, row_cells, summary, without_rows
-from vtrr_queue.cli.output import cell, plain, print_json
+from vtrr_queue.cli.output import cell, clipped, plain, print_json
 
 try:
     from rich.console import Console, Group
@@ -21,7 +21,7 @@ except ImportError as exc:
     raise Problem("top needs rich: pip install 'vtrr-queue[cli]'", FAILED) from exc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from vtrr_queue.survey import Overview, Row, Sort, Survey
 
@@ -34,6 +34,12 @@ STYLES = {"paused": "yellow", "held": "yellow", "limited": "magenta", "capped": 
 
 _LEFT = 2
 """Columns that are words."""
+
+_NAME_MIN = 16
+"""Width that a long name has at least; before it gets less, the last columns go."""
+
+_KEPT = 4
+"""Columns that never go."""
 
 
 def watch(
@@ -68,7 +74,8 @@ def _draw(survey: Survey, sort: Sort, limit: int, interval: float, count: int | 
         while count is None or turn < count:
             began = time.monotonic()
             room = max(1, console.height - 6) if console.is_terminal else limit
-            live.update(picture(survey.look(sort, min(limit, room)), sort), refresh=True)
+            seen = picture(survey.look(sort, min(limit, room)), sort, console.width)
+            live.update(seen, refresh=True)
             turn += 1
             key = "" if turn == count else pressed(max(0.0, interval - time.monotonic() + began))
             if key == "q":
@@ -76,21 +83,37 @@ def _draw(survey: Survey, sort: Sort, limit: int, interval: float, count: int | 
             sort = KEYS.get(key, sort)
 
 
-def picture(overview: Overview, sort: Sort) -> Group:
-    """What is drawn at one moment."""
+def picture(overview: Overview, sort: Sort, width: int) -> Group:
+    """What is drawn at one moment on so many columns."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for at, title in enumerate(TITLES):
-        table.add_column(title, justify="left" if at < _LEFT else "right", no_wrap=True)
-    for row in overview.rows:
-        table.add_row(*_cells(row, overview.at_ms))
+    rows = [list(_cells(row, overview.at_ms)) for row in overview.rows]
+    kept = _fitting(rows, width)
+    for at, title in enumerate(TITLES[:kept]):
+        table.add_column(title, justify="left" if at < _LEFT else "right", no_wrap=at > 0)
+    for cells in rows:
+        table.add_row(*cells[:kept])
     counted = "" if overview.whole else "; counts of some partitions are some seconds old"
     foot = Text(f"by {sort}{counted}   {HINT}", style="dim")
     return Group(*(Text(line) for line in summary(overview)), Text(""), table, Text(""), foot)
 
 
+def _fitting(rows: Sequence[Sequence[Text]], width: int) -> int:
+    """How many columns are shown, so that some of each name can be read beside them."""
+    widths = [len(title) for title in TITLES]
+    for cells in rows:
+        widths = [max(most, len(text)) for most, text in zip(widths, cells, strict=True)]
+    widths[0] = min(widths[0], _NAME_MIN)
+    kept = len(widths)
+    while kept > _KEPT and sum(widths[:kept]) + 2 * (kept - 1) > width:
+        kept -= 1
+    return kept
+
+
 def _cells(row: Row, now_ms: int) -> Iterator[Text]:
     for at, value in enumerate(row_cells(row, now_ms)):
-        yield Text(cell(value), style=STYLES[row.state] if at == 1 else "")
+        # The name's column is the only one that rich narrows; it is cut, not wrapped.
+        style = STYLES[row.state] if at == 1 else ""
+        yield Text(clipped(cell(value)), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _turns(interval: float, count: int | None) -> Iterator[None]:
