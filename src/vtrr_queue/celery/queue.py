@@ -118,6 +118,7 @@ class VTRRQueue(Controls, AsyncProducing):
     """
 
     _task: VTRRTask | None = None
+    tells_workers = True  # of what is revoked; not while a test holds the queue
 
     def __init__(
         self,
