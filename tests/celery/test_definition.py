@@ -108,7 +108,7 @@ def test_a_function_without_a_worker_finds_the_fields_of_an_item(redis_client, h
         seen.append((request.vtrr_timeouts, request.vtrr_partition, request.vtrr_token))
 
     {"direct": work, "apply": work.apply, "eager": lambda: work.queue("acme", [{}])}[how]()
-    assert seen == [(0, None, None)]
+    assert seen == [(0, "acme" if how == "eager" else None, None)]
 
 
 def test_it_is_a_registered_celery_task(vtrr):

@@ -1,16 +1,19 @@
 """`revoke` takes an item that waits out of Redis, and its result is REVOKED."""
 
 import json
+import time
 
 import pytest
 from celery import chord, states
 from celery.exceptions import TaskRevokedError
 from kombu.exceptions import OperationalError
 
+from tests.proxy import Proxy
 from tests.stage import Stage
 from tests.waiting import eventually
 
 PATIENCE = 20
+AWAY_SECONDS = 2
 
 
 @pytest.fixture
@@ -110,14 +113,34 @@ def test_nobody_needs_to_run(stage, app):
     assert [run["id"] for run in stage.traces.runs()] == [two]
 
 
-def test_the_broker_may_be_away(stage, app):
-    """The caller gets Celery's error, and the item is out all the same."""
-    (item_id,) = app.double.queue("u", [{"args": [1]}])
+def test_the_broker_may_be_away(stage, app, caplog):
+    """An item that waits is out all the same, after about a second at most, with a warning."""
+    one, two = app.double.queue("u", [{"args": [1]}, {"args": [2]}])
     stage.broker.stop()
-    with pytest.raises(OperationalError):
-        app.app.control.revoke(item_id)
-    assert_revoked(app, item_id)
+    begun = time.monotonic()
+    assert app.app.control.revoke(one) is None
+    assert app.app.control.revoke([two], reply=True, timeout=1) == []
+    assert time.monotonic() - begun < 2 * AWAY_SECONDS
+    assert caplog.text.count("no worker was told") == 2
+    assert_revoked(app, one, two)
     assert waiting(stage) == 0
+
+
+def test_a_broker_that_does_not_answer_is_given_up(stage, app, monkeypatch):
+    """Sooner than a caller minds; a running item, which needs the broker, gives Celery's error."""
+    first, waits = app.double.queue("u", [{"args": [1]}, {"args": [2]}])
+    (lease,) = app.doubling.engine.lease(holder="test").items
+    assert lease.item_id == first
+    with Proxy((stage.broker.host, stage.broker.port)) as proxy:
+        proxy.black_hole()
+        monkeypatch.setattr(app.app.conf, "broker_write_url", proxy.url())
+        begun = time.monotonic()
+        with pytest.raises(OperationalError):
+            app.app.control.revoke([waits, first])
+        assert time.monotonic() - begun < 2 * AWAY_SECONDS
+    assert_revoked(app, waits)
+    assert app.doubling.engine.is_cancelled(first)
+    app.doubling.purge("u")
 
 
 def test_what_runs_goes_on_and_does_not_retry(stage, app):

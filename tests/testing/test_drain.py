@@ -13,6 +13,7 @@ from vtrr_queue import ArgumentError, ArgumentTypeError, VTRRQueue
 from vtrr_queue.testing import NeverEmpty, drain
 
 NOWHERE = redis.Redis(port=1)
+NOWHERE_TOO = "127.0.0.1:1/0"
 
 
 @pytest.fixture
@@ -239,6 +240,33 @@ def test_expired_items_are_revoked(make):
     assert [(run.item_id, run.state) for run in drain(vtrr)] == [("i", "REVOKED")]
     vtrr.work.queue("acme", [{"id": "i"}])
     assert [(run.item_id, run.state) for run in drain(vtrr)] == [("i", "SUCCESS")]
+
+
+@pytest.mark.parametrize("countdown", [None, 60])
+def test_revoke_needs_neither_broker_nor_worker(vtrr_local, monkeypatch, countdown):
+    """What waits is cancelled and its result says so, what has run is left as it is."""
+    app = make_app(broker_url=f"redis://{NOWHERE_TOO}", result_backend="cache+memory://")
+    vtrr = VTRRQueue(NOWHERE, app, name="q")
+    work = define(vtrr)
+    vtrr_local(vtrr)
+    monkeypatch.setattr(app, "connection_for_write", pytest.fail)
+    monkeypatch.setattr(app, "connection_or_acquire", pytest.fail)
+    taken = work.apply_async(partition_key="acme", countdown=countdown)
+    other = work.apply_async(partition_key="acme")
+    taken.revoke()
+    assert ids(drain(vtrr, until_empty=True)) == [other.id]
+    assert (taken.state, other.state) == ("REVOKED", "SUCCESS")
+
+
+def test_revoke_of_what_has_run_warns_without_a_broker(vtrr_local, caplog):
+    """A test need not know whether the item still waits."""
+    vtrr = VTRRQueue(NOWHERE, make_app(broker_url=f"redis://{NOWHERE_TOO}"), name="q")
+    work = define(vtrr)
+    vtrr_local(vtrr)
+    result = work.apply_async(partition_key="acme")
+    drain(vtrr)
+    result.revoke()
+    assert "no worker was told" in caplog.text
 
 
 def test_bad_arguments_are_named(make):

@@ -16,8 +16,9 @@ class ItemContext(Context):
 
     Attributes:
         vtrr_timeouts: Earlier runs of the item that were lost.
-        vtrr_partition: Its partition, None without an item.
-        vtrr_item_id: Its id, None without an item.
+        vtrr_partition: Its partition, None without an item. An eager call has its own, if it names
+            one.
+        vtrr_item_id: Its id, None without an item. An eager call has its own.
         vtrr_token: Token of this run's lease, None without an item.
     """
 
@@ -25,6 +26,12 @@ class ItemContext(Context):
     vtrr_partition: str | None = None
     vtrr_item_id: str | None = None
     vtrr_token: str | None = None
+
+    def vtrr_fill_in(self) -> None:
+        """Give an eager call what it has of an item's fields."""
+        if self.is_eager and self.vtrr_item_id is None:
+            self.vtrr_item_id = self.id
+            self.vtrr_partition = (self.headers or {}).get("vtrr_partition")
 
     def vtrr_lease_held(self) -> bool:
         """Ask the server whether this run still holds its lease; one call.
@@ -50,7 +57,9 @@ class ItemContext(Context):
             Unavailable: Redis did not answer.
             Refused: It did not allow the question.
         """
-        return self.vtrr_item_id is not None and self._vtrr().engine.is_cancelled(self.vtrr_item_id)
+        if self.vtrr_token is None or self.vtrr_item_id is None:
+            return False
+        return self._vtrr().engine.is_cancelled(self.vtrr_item_id)
 
     def _vtrr(self) -> VTRRQueue:
         vtrr: VTRRQueue = current_app.tasks[self.task].vtrr_queue

@@ -118,6 +118,7 @@ class VTRRQueue(Controls, AsyncProducing):
     """
 
     _task: VTRRTask | None = None
+    tells_workers = True  # of what is revoked; not while a test holds the queue
 
     def __init__(
         self,
@@ -231,7 +232,10 @@ class VTRRQueue(Controls, AsyncProducing):
         items = entries.read_entries(tasks, task.name, *celery_task.encoding())
         if self.app.conf.task_always_eager:
             for item, entry in zip(items, tasks, strict=True):
-                celery_task.apply(entry.get("args"), entry.get("kwargs"), task_id=item.item_id)
+                celery_task.apply(
+                    entry.get("args"), entry.get("kwargs"), task_id=item.item_id,
+                    partition_key=partition_key,
+                )  # fmt: skip
         elif items:
             self.store(partition_key, items, on_duplicate, durability)
         return [item.item_id for item in items]

@@ -12,12 +12,14 @@ from __future__ import annotations
 import functools
 import os
 import socket
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from celery.app.control import Control
 from celery.utils.log import get_logger
 from celery.worker.request import Request
+from kombu.exceptions import OperationalError
 from kombu.serialization import prepare_accept_content
 from kombu.utils.functional import maybe_list
 
@@ -26,7 +28,7 @@ from vtrr_queue.errors import VTRRError
 from vtrr_queue.records import pack_id, read_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from celery import Celery
 
@@ -56,8 +58,7 @@ def revoke_items(app: Celery, ids: Sequence[str], eventer: Any = None) -> list[s
         The items that waited.
     """
     gone: list[str] = []
-    queues: dict[str, VTRRQueue] = app.__dict__.get("vtrr_queues", {})
-    for vtrr in list(queues.values()):
+    for vtrr in _queues(app):
         if vtrr.task_name is None:
             continue
         for some in (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE)):
@@ -103,30 +104,80 @@ class RevokesItems:
     def revoke(self, task_id: Any, *args: Any, **kwargs: Any) -> Any:
         """As Celery's; it returns when items that waited are out, by a worker if there is one.
 
+        Items of a queue that a test holds are taken out here, and nobody is told.
+
         Raises:
-            OperationalError: The broker was not reachable; the items are taken out all the same.
+            OperationalError: The broker did not answer in about a second, and an id is none of an
+                item that waited: that of a running one, or of a plain task.
         """
         ids = [str(each) for each in maybe_list(task_id) or []]
         wanted = bool(kwargs.get("reply"))
+        held = _known(self.app, ids, held=True)
+        revoke_items(self.app, held)
+        if held:
+            ids = [each for each in ids if each not in set(held)]
+            task_id = ids
         items = _known(self.app, ids)
         if items and not wanted:
             kwargs |= {"reply": True, "limit": 1, "timeout": ANSWER_SECONDS}
-        try:
-            told = super().revoke(task_id, *args, **kwargs)  # type: ignore[misc]
-        finally:
-            if items:
-                revoke_items(self.app, items)
-        return told if wanted or not items else None
+        told: Any = []
+        if ids or not held:
+            with _reaching(self, items, ids) as connection:
+                if connection is not None:
+                    kwargs.setdefault("connection", connection)
+                told = super().revoke(task_id, *args, **kwargs)  # type: ignore[misc]
+        return told if wanted or not (items or held) else None
 
 
 class ItemControl(RevokesItems, Control):
     """Celery's ``Control`` for an app with fair queues."""
 
 
-def _known(app: Celery, ids: list[str]) -> list[str]:
-    known: list[str] = []
+@contextmanager
+def _reaching(control: RevokesItems, items: list[str], ids: list[str]) -> Iterator[Any]:
+    """A connection to tell the workers over, within a bound; then what waited is out anyway."""
+    app: Any = control.app
+    is_held = any(not vtrr.tells_workers for vtrr in _queues(app))
+    if not items and not is_held:
+        yield None  # Celery's own, as ever
+        return
+    try:
+        with _open_soon(app) as connection:
+            yield connection
+    except OperationalError as exc:
+        gone = revoke_items(app, items)
+        if not is_held and set(ids) - set(gone):
+            raise
+        logger.warning("revoke: no worker was told, the broker did not answer: %s", exc)
+    except BaseException:
+        revoke_items(app, items)
+        raise
+    else:
+        revoke_items(app, items)
+
+
+def _open_soon(app: Any) -> Any:
+    """A connection to the broker that gives up in about a second."""
+    connection = app.connection_for_write(connect_timeout=ANSWER_SECONDS)
+    options = connection.transport_options
+    options.setdefault("max_retries", 0)
+    if connection.transport.driver_type == "redis":
+        options.setdefault("socket_timeout", ANSWER_SECONDS)
+        options.setdefault("socket_connect_timeout", ANSWER_SECONDS)
+    return connection
+
+
+def _queues(app: Celery) -> list[VTRRQueue]:
     queues: dict[str, VTRRQueue] = app.__dict__.get("vtrr_queues", {})
-    for vtrr in list(queues.values()):
+    return list(queues.values())
+
+
+def _known(app: Celery, ids: list[str], *, held: bool = False) -> list[str]:
+    """Ids of items that wait or run, of the queues that a test holds or of the others."""
+    known: list[str] = []
+    for vtrr in _queues(app):
+        if vtrr.tells_workers is held:
+            continue
         try:
             known += vtrr.engine.known(ids)
         except VTRRError as exc:  # the workers may reach it

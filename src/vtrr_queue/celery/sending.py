@@ -6,28 +6,36 @@ Invariant: a bad value is refused by name before Redis is touched.
 from __future__ import annotations
 
 import time
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery._state import get_current_worker_task
 from celery.utils.log import get_logger
 from kombu.exceptions import OperationalError
 
 from vtrr_queue.celery.entries import (
+    ID_MAX,
     PARTITION_MAX,
     check_args,
+    check_durability,
     check_kwargs,
     check_number,
+    check_priority,
     check_text,
+    check_weight,
 )
 from vtrr_queue.celery.options import check_compression, check_hard_limit
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
+from vtrr_queue.model import NewItem
+from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from vtrr_queue.celery.settings import HoldRules
+    from vtrr_queue.model import Durability
 
 logger = get_logger(__name__)
 
@@ -77,6 +85,61 @@ class PartitionRule:
             expected = "a string, unless the task has partition_by or default_partition"
             raise ArgumentTypeError(argument, given, expected)
         return check_text(argument, given, PARTITION_MAX)
+
+
+class Around(NamedTuple):
+    """What goes with the arguments of a call: callbacks and the like, and message headers."""
+
+    embed: dict[str, Any]
+    headers: dict[str, Any]
+
+
+class NewCall(NamedTuple):
+    """What a call of ``apply_async`` is to store."""
+
+    partition: str
+    item: NewItem
+    durability: Durability | None
+
+
+def read_around(
+    task: Any, args: Any, kwargs: Any, link: Any, link_error: Any, shadow: str | None,
+    options: dict[str, Any],
+) -> Around:  # fmt: skip
+    """What ``apply_async`` was given beside the arguments, checked."""
+    shadow = shadow or task.shadow_name(args, kwargs, options)
+    headers = read_headers(shadow, options, task.vtrr_queue.holding)
+    return Around(read_embed(link, link_error, options), headers)
+
+
+def read_new_call(
+    task: Any, task_id: str | None, args: Any, kwargs: Any, around: Around, options: dict[str, Any]
+) -> NewCall:
+    """What a call stores, checked and serialised."""
+    call = read_arguments(args, kwargs)
+    partition = task.vtrr_partitions.choose(options.get("partition_key"), *call)
+    weight = check_weight("weight", options["weight"]) if "weight" in options else None
+    priority = check_priority("priority", options.get("priority"))
+    item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
+    body = encode(
+        task.name, *call, embed=around.embed, headers=around.headers,
+        argument="args or kwargs", **encoding_options(task, options),
+    )  # fmt: skip
+    delay_ms = round(read_delay_seconds(options) * 1000)
+    durability = check_durability(options.get("durability"), options.get("durability_timeout", 2.0))
+    return NewCall(partition, NewItem(item_id, body, weight, delay_ms, priority), durability)
+
+
+def eager_options(
+    rule: PartitionRule, args: Any, kwargs: Any, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Options for Celery's ``apply``, with the call's partition as a header if it has one."""
+    celerys = {option: value for option, value in options.items() if option not in OURS}
+    given = options.get("partition_key")
+    headers = dict(check_kwargs("headers", options.get("headers") or {}))
+    if given is not None or rule != PartitionRule():
+        headers.setdefault("vtrr_partition", rule.choose(given, args, kwargs))
+    return celerys | {"headers": headers or None}
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[PartitionRule, dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import celery
 from celery.app.task import Context
@@ -18,27 +18,23 @@ from vtrr_queue.celery.announcing import announce, tell
 from vtrr_queue.celery.asking import Asking
 from vtrr_queue.celery.asynchronous import AsyncTask
 from vtrr_queue.celery.context import ItemContext
-from vtrr_queue.celery.entries import (
-    ID_MAX,
-    check_durability,
-    check_priority,
-    check_text,
-    check_weight,
-)
+from vtrr_queue.celery.entries import check_durability
 from vtrr_queue.celery.passing import pass_through, passed, stands_in_between
 from vtrr_queue.celery.sending import (
-    OURS,
+    Around,
+    NewCall,
     PartitionRule,
+    eager_options,
     encoding_options,
     family_headers,
     read_arguments,
+    read_around,
     read_delay_seconds,
-    read_embed,
-    read_headers,
+    read_new_call,
     reply_headers,
 )
 from vtrr_queue.errors import VTRRError
-from vtrr_queue.model import Durability, DurabilityLevel, NewItem, OnDuplicate
+from vtrr_queue.model import DurabilityLevel, NewItem, OnDuplicate
 from vtrr_queue.payload import encode
 
 if TYPE_CHECKING:
@@ -56,14 +52,6 @@ RETRY_DELAY_MIN_SECONDS = 0.2
 run stores a result, because Celery's backends read the old state and then write the new one."""
 
 
-class NewCall(NamedTuple):
-    """What a call of ``apply_async`` is to store."""
-
-    partition: str
-    item: NewItem
-    durability: Durability | None
-
-
 class FairTask:
     """Mixin in front of the user's Celery base class."""
 
@@ -78,6 +66,7 @@ class FairTask:
         request = super().request  # type: ignore[misc]
         if type(request) is Context:
             request.__class__ = ItemContext  # Celery's tracer makes it and takes no other class
+            request.vtrr_fill_in()
         return request
 
     @property
@@ -138,15 +127,27 @@ class FairTask:
         options |= {option: value for option, value in given.items() if value is not None}
         result: AsyncResult
         if task.app.conf.task_always_eager:
-            self.vtrr_partitions.choose(options.get("partition_key"), *read_arguments(args, kwargs))
-            for option in OURS:
-                options.pop(option, None)
+            self._check(args, kwargs, **options)
             result = outer(args, kwargs, **options)
         elif stands_in_between(outer):
             result = pass_through(task, outer, self._accept, args, kwargs, **options)
         else:
             result = self._accept(args, kwargs, **options)
         return result
+
+    def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """As Celery's; a call that has a partition finds it in ``self.request``.
+
+        Args:
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+            **options: Those of :meth:`apply_async`.
+
+        Returns:
+            The ``EagerResult``.
+        """
+        options = eager_options(self.vtrr_partitions, args, kwargs, options)
+        return super().apply(args, kwargs, **options)  # type: ignore[misc]
 
     def read_call(self, args: Any = None, kwargs: Any = None, **options: Any) -> NewCall:
         """What :meth:`apply_async` would store, checked and serialised."""
@@ -157,10 +158,10 @@ class FairTask:
             args: Any, kwargs: Any, task_id: str | None = None, producer: Any = None,
             link: Any = None, link_error: Any = None, shadow: str | None = None, **options: Any,
         ) -> AsyncResult:  # fmt: skip
-            shadow = shadow or task.shadow_name(args, kwargs, options)
-            headers = reply_headers(task) | read_headers(shadow, options, self.vtrr_queue.holding)
-            embed = read_embed(link, link_error, options)
-            read.append(self._call(task_id, args, kwargs, embed, headers, options))
+            around = read_around(task, args, kwargs, link, link_error, shadow, options)
+            headers = reply_headers(task) | around.headers
+            around = around._replace(headers=headers)
+            read.append(read_new_call(task, task_id, args, kwargs, around, options))
             return task.AsyncResult(read[-1].item.item_id)
 
         outer: Any = super().apply_async  # type: ignore[misc]
@@ -209,43 +210,33 @@ class FairTask:
         link: Any = None, link_error: Any = None, shadow: str | None = None, **options: Any,
     ) -> AsyncResult:  # fmt: skip
         task: Any = self
-        shadow = shadow or task.shadow_name(args, kwargs, options)
-        embed = read_embed(link, link_error, options)
-        headers = reply_headers(task) | read_headers(shadow, options, self.vtrr_queue.holding)
+        around = read_around(task, args, kwargs, link, link_error, shadow, options)
+        around = around._replace(headers=reply_headers(task) | around.headers)
         request = task.request
         token = getattr(request, "vtrr_token", None)
         if token and task_id == request.id and options.get("retries"):
-            self._retry(request, token, args, kwargs, embed, headers, options)
+            self._retry(request, token, args, kwargs, around, options)
         else:
-            new = self._call(task_id, args, kwargs, embed, headers, options)
+            new = read_new_call(task, task_id, args, kwargs, around, options)
             self.vtrr_queue.store(new.partition, [new.item], durability=new.durability)
             task_id = new.item.item_id
         result: AsyncResult = task.AsyncResult(task_id)
         return result
 
-    def _call(self, task_id: str | None, args: Any, kwargs: Any, embed: dict[str, Any],
-              headers: dict[str, Any], options: dict[str, Any]) -> NewCall:  # fmt: skip
+    def _check(
+        self, args: Any, kwargs: Any, task_id: str | None = None, producer: Any = None,
+        link: Any = None, link_error: Any = None, shadow: str | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        """Refuse what could not be enqueued, of a call that is run at once."""
         task: Any = self
-        call = read_arguments(args, kwargs)
-        partition = self.vtrr_partitions.choose(options.get("partition_key"), *call)
-        weight = check_weight("weight", options["weight"]) if "weight" in options else None
-        priority = check_priority("priority", options.get("priority"))
-        item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
-        body = encode(
-            task.name, *call, embed=embed, headers=headers,
-            argument="args or kwargs", **encoding_options(task, options),
-        )  # fmt: skip
-        delay_ms = round(read_delay_seconds(options) * 1000)
-        durability = check_durability(
-            options.get("durability"), options.get("durability_timeout", 2.0)
-        )
-        return NewCall(partition, NewItem(item_id, body, weight, delay_ms, priority), durability)
+        around = read_around(task, args, kwargs, link, link_error, shadow, options)
+        read_new_call(task, task_id, args, kwargs, around, options)
 
-    def _retry(self, request: Any, token: str, args: Any, kwargs: Any, embed: dict[str, Any],
-               headers: dict[str, Any], options: dict[str, Any]) -> None:  # fmt: skip
+    def _retry(self, request: Any, token: str, args: Any, kwargs: Any, around: Around,
+               options: dict[str, Any]) -> None:  # fmt: skip
         task: Any = self
         body = encode(
-            task.name, *read_arguments(args, kwargs), embed=embed, headers=headers,
+            task.name, *read_arguments(args, kwargs), embed=around.embed, headers=around.headers,
             argument="args or kwargs", **encoding_options(task, options),
         )  # fmt: skip
         delay_seconds = max(RETRY_DELAY_MIN_SECONDS, read_delay_seconds(options))

@@ -36,9 +36,11 @@ def local_queue(queue: VTRRQueue, client: redis.Redis) -> Iterator[VTRRQueue]:
     engine._declared = False  # noqa: SLF001 - our own
     queue.budget, queue._given = TriggerBudget(0, budget.timeout_ms), {}  # noqa: SLF001 - our own
     queue.dead = DeadLetters(engine, queue.budget, queue.send_triggers)
+    queue.tells_workers = False
     try:
         yield queue
     finally:
         engine.client.close()
         engine.client, engine.async_clients, engine._declared = before  # noqa: SLF001 - our own
+        queue.tells_workers = True
         queue.budget, queue.dead, queue._given = budget, dead, given  # noqa: SLF001 - our own
