@@ -147,7 +147,9 @@ class Site:
         """Carry out an action of somebody who may."""
         refusal = self._guard.refusal(request)
         if refusal:
-            logger.warning("refused %r: %s", request.path_params["action"], refusal)
+            logger.warning(
+                "refused %r from %s: %s", request.path_params["action"], _asker(request), refusal
+            )
             return _json({"error": refusal}, 403)
         body = await _body(request)
         desk, action = self._desk(body.get("queue")), request.path_params["action"]
@@ -155,7 +157,7 @@ class Site:
             return _json({"done": 0})
         done = await self._in_thread(desk.act, action, body)
         about = {key: value for key, value in body.items() if key != "queue"}
-        logger.info("%s on queue %r: %r", action, desk.name, about)
+        logger.info("%s on queue %r from %s: %r", action, desk.name, _asker(request), about)
         return _json(done)
 
     async def _read_for_feed(self, view: View) -> dict[str, Any]:
@@ -223,6 +225,11 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ArgumentTypeError("body", body, "a JSON object")
     return body
+
+
+def _asker(request: Request) -> str:
+    """Address a request came from, as the web server has it."""
+    return request.client.host if request.client else "unknown"
 
 
 def _json(content: dict[str, Any], status: int = 200) -> Response:

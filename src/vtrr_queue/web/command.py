@@ -7,6 +7,8 @@ this address (DNS rebinding) reads nothing.
 from __future__ import annotations
 
 import argparse
+import copy
+import logging
 import os
 import sys
 from pathlib import Path
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TOKEN_VARIABLE = "VTRR_WEB_TOKEN"  # noqa: S105 - the name of a variable
+PACKAGE = "vtrr_queue"
+"""Name above all our loggers."""
+
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 STOP_SECONDS = 3
 """Longest that open streams delay the end, s."""
@@ -51,8 +56,17 @@ def main(arguments: Sequence[str] | None = None, queues: Sequence[Any] = ()) -> 
     hosts = [*LOCAL, options.host, *options.allow_host]
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     uvicorn.run(app, host=options.host, port=options.port, log_level=options.log_level,
-                timeout_graceful_shutdown=STOP_SECONDS, server_header=False)  # fmt: skip
+                log_config=_logs(options.log_level), timeout_graceful_shutdown=STOP_SECONDS,
+                server_header=False)  # fmt: skip
     return 0
+
+
+def _logs(level: str) -> dict[str, Any]:
+    """The server's settings, and the page's own lines with them unless an app keeps a log."""
+    config = copy.deepcopy(uvicorn.config.LOGGING_CONFIG)
+    handlers = [] if logging.getLogger(PACKAGE).hasHandlers() else ["default"]
+    config["loggers"][PACKAGE] = {"handlers": handlers, "level": level.upper()}
+    return config
 
 
 def _token(path: Path | None) -> str | None:
