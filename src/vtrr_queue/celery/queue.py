@@ -13,7 +13,7 @@ from celery.local import Proxy
 from celery.utils.log import get_logger
 from kombu.serialization import prepare_accept_content
 
-from vtrr_queue.celery import beat, entries, revoking
+from vtrr_queue.celery import beat, entries, exporting, revoking
 from vtrr_queue.celery.announcing import announce, tell
 from vtrr_queue.celery.asynchronous import AsyncProducing, check_where
 from vtrr_queue.celery.claims import claim
@@ -371,6 +371,7 @@ class VTRRQueue(Controls, AsyncProducing):
         queues = cast("dict[str, VTRRQueue]", self.app.__dict__.setdefault("vtrr_queues", {}))
         queues[self.name] = self
         install_step(self.app)
+        exporting.install(self.app)
         revoking.install(self.app)
         trigger = type("Trigger", (Task,), {
             "abstract": True,

@@ -87,6 +87,10 @@ class MetricsServer:
         self._server.server_close()
         self._thread.join()
 
+    def leave(self) -> None:
+        """In a process that was forked off: give up its copy of the port, which stays open."""
+        self._server.socket.close()
+
     def __enter__(self) -> Self:
         return self
 
