@@ -173,10 +173,12 @@ class Cancelled:
     Attributes:
         waiting: Ids of items that waited; they are gone.
         running: Ids of items that run; they go on, and do not run again.
+        backlog: How many more waited in a partition that was cancelled whole; they are gone.
     """
 
     waiting: tuple[str, ...]
     running: tuple[str, ...]
+    backlog: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,8 @@ def open_engine(url: str | None, name: str | None, socket_timeout: float = 2.0) 
         raise ArgumentError("--name", name or "", "the name of a queue")
     try:
         client = redis.Redis.from_url(url)
-    except ValueError as exc:
+        client.connection_pool.make_connection()  # connects to nothing, refuses unknown settings
+    except (ValueError, TypeError) as exc:
         raise ArgumentError("--redis", without_password(url), f"an address ({exc})") from exc
     return Engine(client, name, socket_timeout=socket_timeout, dead_letters=KEEP_ALL)
 
@@ -77,7 +78,7 @@ def choose_queue(app: Any, name: str | None) -> Any:
     if name is None and len(queues) == 1:
         return next(iter(queues.values()))
     if name is None or name not in queues:
-        raise ArgumentError("--queue", name, f"one of {', '.join(map(repr, sorted(queues)))}")
+        raise ArgumentError("--queue", name or "", f"one of {', '.join(map(repr, sorted(queues)))}")
     return queues[name]
 
 

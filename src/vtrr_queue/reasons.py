@@ -29,6 +29,9 @@ Kind = Literal[
     "idle", "unknown",
 ]  # fmt: skip
 
+LOOKED_AT = 1000
+"""Delayed items, the first to be due, among which those of a partition are looked for."""
+
 SEARCHED = 20_000
 """Items at the front of a backlog among which one is looked for."""
 
@@ -81,12 +84,43 @@ class Reasons:
         if waiting:
             yield from self._held_up(name, running)
         elif running:
-            text = f"nothing of {name!r} waits; {running} of its items are running"
+            are = "1 of its items is" if running == 1 else f"{running} of its items are"
+            text = f"nothing of {name!r} waits; {are} running"
             yield Reason("running", text, name, count=running)
         else:
-            (policy,) = self._client.read(("HEXISTS", self._keys["policy"], name))
-            if policy and name:
-                yield Reason("idle", f"nothing of {name!r} waits or runs", name)
+            later = self._delayed(name)
+            if later is not None:
+                yield later
+            yield from self._at_rest(name, idle=later is None)
+
+    def _at_rest(self, name: str, *, idle: bool) -> Iterator[Reason]:
+        """What is set for a partition of which nothing waits or runs."""
+        policy, default, now = at_once(
+            self._client, ("HGET", self._keys["policy"], name),
+            ("HGET", self._keys["policy"], ""), ("TIME",),
+        )  # fmt: skip
+        if not (policy and name):
+            return
+        if idle:
+            yield Reason("idle", f"nothing of {name!r} waits or runs", name)
+        yield from _own_reasons(name, default, policy, None, 0, _ms(now))
+
+    def _delayed(self, name: str) -> Reason | None:
+        """Items of a partition among the first that are delayed."""
+        rows = self._client.read(
+            ("ZRANGE", self._keys["delayed"], 0, LOOKED_AT - 1, "WITHSCORES")
+        )[0]  # fmt: skip
+        stored, dues = rows[::2], rows[1::2]
+        if not stored:
+            return None
+        (records,) = self._client.read(("HMGET", self._keys["task"], *stored))
+        own = [int(float(due)) for record, due in zip(records, dues, strict=True)
+               if record and read_record(record)[0] == name]  # fmt: skip
+        if not own:
+            return None
+        are = "1 item of it is" if len(own) == 1 else f"{len(own)} items of it are"
+        text = f"nothing of {name!r} waits; {are} delayed, the first until {_clock(own[0])}"
+        return Reason("delayed", text, name, own[0], len(own))
 
     def _of_item(self, item_id: str, leases: list[HeldLease]) -> Iterator[Reason]:
         keys, stored = self._keys, pack_id(item_id)
@@ -126,7 +160,7 @@ class Reasons:
             ("ZRANK", self._keys["queue"], name), ("ZSCORE", self._keys["parked"], ""),
             ("ZCARD", self._keys["inflight"]),
         )  # fmt: skip
-        now_ms = int(now[0]) * 1000 + int(now[1]) // 1000
+        now_ms = _ms(now)
         yield from _queue_reasons(default, queue_wake, inflight, now_ms)
         yield from _own_reasons(name, default, text, wake, running, now_ms)
         if rank is not None:
@@ -197,6 +231,11 @@ def _own_reasons(
     if running >= (cap or math.inf):
         text_ = f"{running} items of {name!r} are running, its cap is {cap:g}"
         yield Reason("capped", text_, name, count=running)
+
+
+def _ms(now: list[bytes]) -> int:
+    """The answer to TIME, ms."""
+    return int(now[0]) * 1000 + int(now[1]) // 1000
 
 
 def _clock(at_ms: int) -> str:

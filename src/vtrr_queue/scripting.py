@@ -74,6 +74,7 @@ class Header:
         includes: Library functions it calls.
         rare: Called seldom: what only it needs is defined inside it.
         optional: Letters of the features it serves only; a script of this kind has all parts.
+        read_only: It writes nothing, and may be called by who may only read.
         returns: Replies, alternatives separated by ``|``.
         cost: Complexity.
     """
@@ -85,6 +86,7 @@ class Header:
     includes: tuple[str, ...]
     rare: bool
     optional: str
+    read_only: bool
     returns: str
     cost: str
 
@@ -192,6 +194,7 @@ def parse_header(source: str) -> Header:
         includes=tuple(tags.get("include", ())),
         rare="rare" in tags,
         optional=" ".join(tags.get("optional", ())),
+        read_only="read_only" in tags,
         returns=" ".join(tags.get("return", ())),
         cost=" ".join(tags.get("cost", ())),
     )

@@ -15,6 +15,7 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
+    InvalidResponse,
     NoScriptError,
     ReadOnlyError,
     ResponseError,
@@ -43,12 +44,14 @@ BACKOFF_SECONDS = (0.02, 0.2)
 
 _AGAIN = (
     RedisConnectionError, RedisTimeoutError, BusyLoadingError, ClusterDownError, ReadOnlyError,
-    TryAgainError, OSError,
+    TryAgainError, InvalidResponse, OSError,
 )  # fmt: skip
 """MASTERDOWN is a kind of CLUSTERDOWN; redis-py takes these words off the text of its errors."""
 
 _AGAIN_WORDS = ("UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
 """Refusals for which a release of redis-py has no class: for all but the first until 5.2."""
+
+_UNKNOWN = "unknown command"
 
 _DEMOTED = ("UNBLOCKED", "WAIT cannot be used with replica", "WAITAOF cannot be used with replica")
 
@@ -157,7 +160,7 @@ class Talk:
         self.clock_key = ""
         self._prefix, self._declared = keys.prefix, keys.declared
         self._loaded: set[str] = set()
-        self._options = ""
+        self._options, self._read_only = "", "_RO"
         self._clock = (0, 0.0)
 
     def server_now_ms(self) -> int:
@@ -271,8 +274,10 @@ class Talk:
         script = load(name, self._options, self._prefix)
         if self.clock_key:
             script = load_with_clock(name, self._options, self._prefix, self.clock_key)
-        way = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
-        return packed_call(*way, self._declared, arguments)
+        way, sent = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
+        if script.header.read_only:
+            way += self._read_only
+        return packed_call(way, sent, self._declared, arguments)
 
     def _must_repeat(self, reply: Any) -> bool:
         """Whether a script did not run: unknown to the server, or without the parts it needs."""
@@ -280,6 +285,9 @@ class Talk:
         if is_whole and reply[0] == b"schema" and reply[2].startswith(b"options "):
             self._loaded.clear()
             self._options = "".join(sorted({*self._options, *reply[2].decode()[8:]}))
+            return True
+        if self._read_only and isinstance(reply, ResponseError) and _UNKNOWN in str(reply):
+            self._read_only = ""  # Redis 6.2
             return True
         return isinstance(reply, NoScriptError)
 

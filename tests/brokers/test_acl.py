@@ -14,14 +14,18 @@ from tests.waiting import eventually
 from vtrr_queue.dead import DeadLetters
 from vtrr_queue.engine import Engine
 from vtrr_queue.errors import VTRRError
+from vtrr_queue.forecast import Forecast
 from vtrr_queue.inspector import Inspector
+from vtrr_queue.items import Items
 from vtrr_queue.model import DeadLetterRules, Durability, NewItem, TriggerBudget
 from vtrr_queue.stats import Tally, read_statistics
+from vtrr_queue.survey import Survey
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "vtrr_queue"
 PAGE = (ROOT / "docs" / "deployment.md").read_text()
 RULE = re.search(r"ACL SETUSER files (.*?)```", PAGE, re.DOTALL)[1].split()
+LOOKING = re.search(r"ACL SETUSER viewer (.*?)```", PAGE, re.DOTALL)[1].split()
 COMMANDS = sorted(word[1:] for word in RULE if word.startswith("+"))
 REFUSAL = r"permission|ACL|can't run this command|can't access"
 RARE = {"hrandfield"}  # after thousands of partitions
@@ -181,6 +185,37 @@ def test_what_the_inspector_needs(guarded):
             else:
                 look_at_all(engine)
             engine.client.close()
+
+
+def test_a_user_who_only_looks(guarded):
+    """Sees all that the command line shows, and changes nothing."""
+    with guarded.client() as admin:
+        engine = Engine(admin, "files")
+        with user(guarded, LOOKING) as client:
+            engine.enqueue("A", [NewItem(f"a{n}", b"x", priority=n) for n in range(5)])
+            engine.enqueue("B", [NewItem("b", b"x", delay_ms=60_000)])
+            (lease,) = engine.lease().items
+            engine.bury(lease.item_id, lease.token, "why")
+            engine.lease()
+            engine.set_policy("A", paused=True)
+            seen = Engine(client, "files")
+            survey, found = Survey(seen), Items(seen)
+            assert [row.name for row in survey.look().rows] == ["A"]
+            for name in ("A", "B", "a3", "b", lease.item_id):
+                assert survey.why(name)
+            assert found.find("a4")
+            assert found.next_of("A", 5)
+            assert found.next_served(5) is not None
+            look_at_all(seen)
+            assert read_statistics(seen.client, seen.keys) is not None
+            assert DeadLetters(seen, BUDGET, lambda _: None).latest(5)
+            Forecast(seen).position("a4")
+            with pytest.raises(VTRRError, match=REFUSAL):
+                seen.enqueue("A", items("more"))
+            with pytest.raises(VTRRError, match=REFUSAL):
+                seen.lease()
+            seen.client.close()
+        engine.client.close()
 
 
 def test_what_the_doctor_needs(guarded):

@@ -62,17 +62,22 @@ def test_set(flood, shell):
 
 def test_cancel(flood, shell):
     ran = shell.files("cancel", "large3", "run0", "nothing", "--yes")
-    assert (ran.code, ran.out) == (0, "cancelled: 1 by id that waited, 1 that run\n")
+    assert (ran.code, ran.out) == (0, "cancelled: 1 that waited, 1 that run\n")
+    assert ran.err == "item nothing neither waits nor runs\n"
     found = shell.alone("cancel", "--partition", "small", "--yes", "--json").json
-    assert found == {"queue": "files", "waiting": ["later"], "running": []}
+    assert found == {
+        "queue": "files", "waiting": ["later"], "running": [], "backlog": 2, "missing": [],
+    }  # fmt: skip
     assert flood.app.files.inspector.depth().waiting == 29
     assert shell.alone("cancel", "nothing", "--yes").code == 3
+    assert shell.alone("cancel", "--partition", "small", "--yes").code == 3
 
 
 def test_purge(flood, shell):
     assert shell.files("purge", "large", "--yes").out == "30 items purged\n"
     found = shell.alone("purge", "small", "--yes", "--json").json
     assert found == {"queue": "files", "partition": "small", "purged": 2}
+    assert shell.alone("purge", "small", "--yes").code == 3
     assert flood.app.files.inspector.depth().waiting == 0
 
 

@@ -178,6 +178,18 @@ def test_why(situations, shell):
     ]  # fmt: skip
 
 
+def test_why_of_a_partition_of_which_nothing_waits(situations, shell):
+    """Its delayed items are told, and what is set for it."""
+    app = situations.app
+    app.act.apply_async((), partition_key="tomorrow", countdown=86_400)
+    app.files.pause("empty")
+    kinds = {
+        name: [reason["kind"] for reason in shell.alone("why", name, "--json").json["reasons"]]
+        for name in ("tomorrow", "empty")
+    }
+    assert kinds == {"tomorrow": ["delayed"], "empty": ["idle", "paused"]}
+
+
 def test_why_without_a_worker(stage, shell):
     """The queue `lonely` has no worker."""
     stage.app.mails.engine.client.read(("PING",))

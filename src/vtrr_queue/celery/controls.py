@@ -126,7 +126,7 @@ class Controls:
             partition: Cancel everything of this partition as well.
 
         Returns:
-            The ids; those of a partition's backlog are not named.
+            The ids; those of a partition's backlog are counted and not named.
         """
         ids = [item_ids] if isinstance(item_ids, str) else item_ids
         if not isinstance(ids, list | tuple):
@@ -135,15 +135,16 @@ class Controls:
             check_text(f"item_ids[{at}]", item_id, ID_MAX)
         if partition is not None:
             check_text("partition", partition, PARTITION_MAX)
-        done = [self.engine.cancel(ids)]
+        done, backlog = [self.engine.cancel(ids)], 0
         if partition is not None:  # an item may move meanwhile: what runs goes first, and again
             done.append(self.engine.cancel(self.engine.running_of(partition)))
-            self.engine.purge(partition)
+            backlog = self.engine.purge(partition)
             done.append(self.engine.cancel(self.engine.running_of(partition)))
             done += map(self.engine.cancel, self.engine.delayed_of(partition, DELAYED_AT_ONCE))
         return Cancelled(
             tuple(item_id for each in done for item_id in each.waiting),
             tuple(dict.fromkeys(item_id for each in done for item_id in each.running)),
+            backlog,
         )
 
     def purge(self, partition: str) -> int:

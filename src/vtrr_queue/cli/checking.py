@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vtrr_queue.cli.command import FINDINGS, Chosen, command
+from vtrr_queue.cli.command import FINDINGS, Chosen, Number, command
 from vtrr_queue.cli.output import print_json, shown
 from vtrr_queue.simulate.orders import Fair, Fifo
 from vtrr_queue.simulate.pool import Change, Run, simulate, zipf_tenants
@@ -56,11 +56,11 @@ def doctor_command(ctx: click.Context, chosen: Chosen) -> None:
 @command("simulate")
 @click.option("--workers", type=click.IntRange(1, 10_000), default=16, show_default=True)
 @click.option("--tenants", type=click.IntRange(1, 10_000), default=100, show_default=True)
-@click.option("--load", type=click.FloatRange(0.01, 100), default=1.5, show_default=True,
+@click.option("--load", type=Number(0.01, 100), default=1.5, show_default=True,
               help="Demand over capacity.")  # fmt: skip
-@click.option("--item-seconds", type=click.FloatRange(0.001), default=1.0, show_default=True,
+@click.option("--item-seconds", type=Number(0.001), default=1.0, show_default=True,
               help="Mean run time of an item.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(1, 1e7), default=3600.0, show_default=True,
+@click.option("--seconds", type=Number(1, 1e7), default=3600.0, show_default=True,
               help="Simulated time.")  # fmt: skip
 @click.option("--charge", type=click.Choice(("weight", "runtime")), default="runtime",
               show_default=True)  # fmt: skip

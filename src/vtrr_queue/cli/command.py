@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -137,6 +138,19 @@ def _choosing(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+class Number(click.FloatRange):
+    """A number in a range; nan is in none, though click lets it pass."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read one."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something that cannot be taken back.
 
@@ -147,7 +161,11 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Problem(f"{question} Say --yes where nobody can be asked.", WRONG)
-    if not click.confirm(question, err=True):
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:  # Ctrl-C, or the end of the input
+        agreed = False
+    if not agreed:
         raise Problem("Nothing was done.", DECLINED)
 
 

@@ -11,6 +11,7 @@ import click
 from vtrr_queue.cli.command import (
     WRONG,
     Chosen,
+    Number,
     Problem,
     command,
     confirm,
@@ -46,7 +47,7 @@ def resume_command(chosen: Chosen, partition: str | None, *, everything: bool) -
 
 @command("hold")
 @click.argument("partition", required=False)
-@click.option("--for", "seconds", type=click.FloatRange(0, HOLD_MAX), required=True,
+@click.option("--for", "seconds", type=Number(0, HOLD_MAX), required=True,
               metavar="SECONDS", help="From now; 0 ends a hold.")  # fmt: skip
 @all_option
 def hold_command(
@@ -100,13 +101,17 @@ def cancel_command(
         f"everything of partition {partition!r}"  # fmt: skip
     confirm(f"Cancel {what}?", yes=yes)
     done = chosen.queue.cancel(list(item_ids), partition=partition)
+    missing = [each for each in item_ids if each not in {*done.waiting, *done.running}]
     if chosen.as_json:
-        print_json({"queue": chosen.queue.name, "waiting": done.waiting, "running": done.running})
+        print_json({"queue": chosen.queue.name, **asdict(done), "missing": missing})
     else:
-        click.echo(f"cancelled: {len(done.waiting):,} by id that waited, {len(done.running):,} "
-                   f"that run{'' if partition is None else ', and the backlog'}")  # fmt: skip
-    if partition is None and not done.waiting and not done.running:
-        not_found("none of these items waits or runs")
+        click.echo(f"cancelled: {len(done.waiting) + done.backlog:,} that waited, "
+                   f"{len(done.running):,} that run")  # fmt: skip
+    if not (done.waiting or done.running or done.backlog):
+        not_found("none of these items waits or runs" if partition is None else
+                  f"nothing of partition {partition!r} waits or runs")  # fmt: skip
+    for each in missing:
+        click.echo(f"item {shown(each)} neither waits nor runs", err=True)
 
 
 @command("purge")
@@ -118,8 +123,10 @@ def purge_command(chosen: Chosen, partition: str, *, yes: bool) -> None:
     count = chosen.queue.purge(partition)
     if chosen.as_json:
         print_json({"queue": chosen.queue.name, "partition": partition, "purged": count})
-        return
-    click.echo(f"{count_of(count, 'item')} purged")
+    else:
+        click.echo(f"{count_of(count, 'item')} purged")
+    if not count:
+        not_found(f"nothing of partition {partition!r} waits")
 
 
 def _tell(chosen: Chosen, partition: str | None, text: str, **state: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from vtrr_queue.cli.command import Chosen, command, not_found
+from vtrr_queue.cli.command import Chosen, Number, command, not_found
 from vtrr_queue.cli.output import (
     cell,
     count_of,
@@ -74,7 +74,7 @@ def why_command(chosen: Chosen, name: str) -> None:
 @command("top")
 @click.option("--sort", type=SORTS, default="backlog", show_default=True, help="Largest first.")
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=20, show_default=True)
-@click.option("--interval", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True,
+@click.option("--interval", type=Number(0.1, 3600), default=1.0, show_default=True,
               help="Seconds between two looks.")  # fmt: skip
 @click.option("--count", type=click.IntRange(1), help="End after so many looks.")
 def top_command(chosen: Chosen, **given: Any) -> None:

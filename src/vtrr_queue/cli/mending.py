@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vtrr_queue.cli.command import Chosen, command, confirm, not_found, one_of, yes_option
-from vtrr_queue.cli.output import count_of, print_json
+from vtrr_queue.cli.output import count_of, print_json, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,10 @@ def _act(
     one_of(**{"ID": bool(item_ids), "--partition": partition is not None, "--all": everything})
     if item_ids:
         confirm(f"{verb} {count_of(len(item_ids), 'dead letter')}?", yes=yes)
-        return len(by_id(*item_ids))
+        done = by_id(*item_ids)
+        for each in sorted({*item_ids} - {*done}):
+            click.echo(f"there is no dead letter {shown(each)}", err=True)
+        return len(done)
     if partition is not None:
         confirm(f"{verb} every dead letter of partition {partition!r}?", yes=yes)
         return by_partition(partition)

@@ -6,6 +6,7 @@
 -- @key task hash item_id -> record
 -- @arg echo str
 -- @rest partitions
+-- @read_only
 -- @include now_ms
 -- @include check_schema
 -- @include read_record
