@@ -17,4 +17,4 @@ def test_the_tests_of_the_page_pass(tmp_path):
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"],
         cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False,
     )  # fmt: skip
-    assert "4 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "5 passed" in ended.stdout, ended.stdout + ended.stderr
