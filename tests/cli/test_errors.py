@@ -43,7 +43,7 @@ def test_which_queue(stage, shell):
     """An app with two queues wants to be told, before the command or behind it."""
     ran = shell.celery("leases")
     assert (ran.code, ran.out) == (2, "")
-    assert "--queue must be one of 'files', 'mails', not None" in ran.err
+    assert "--queue must be one of 'files', 'mails', not ''" in ran.err
     ran = shell.celery("--queue", "film", "leases")
     assert "--queue must be one of 'files', 'mails', not 'film'" in ran.err
     assert shell.celery("leases", "--queue", "mails").code == 0
