@@ -192,6 +192,40 @@ def test_different_views_are_bounded(server, serve):
         )  # fmt: skip
 
 
+NAMES = ["shop.example", "*.internal.example", "::1"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("shop.example", 200),
+        ("SHOP.example:8380", 200),
+        ("a.internal.example", 200),
+        ("[::1]:8380", 200),
+        ("evil.example", 400),
+        ("shop.example.evil.example", 400),
+        ("evilshop.example", 400),
+        ("internal.example", 400),
+        ("127.0.0.1", 400),
+        ("shop.example@evil.example", 400),
+        ("[::1", 400),
+        ("", 400),
+    ],
+)
+def test_it_answers_under_its_names_only(serve, host, status):
+    """Else a site that points its own name here (DNS rebinding) could read it."""
+    answer = httpx.get(f"{serve(allow_hosts=NAMES)}/state", headers={"Host": host})
+    assert answer.status_code == status
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_without_names_it_answers_under_any(serve):
+    """Inside a site it can't know them; `"*"` says so outright."""
+    for options in ({}, {"allow_hosts": ["*"]}):
+        answer = httpx.get(f"{serve(**options)}/state", headers={"Host": "any.example"})
+        assert answer.status_code == 200
+
+
 def test_a_failure_says_nothing_about_redis(client, server):
     """Neither its address nor what went wrong."""
     server.stop()
@@ -223,6 +257,12 @@ def test_several_queues_have_one_page(engine, redis_client):
         (("engine",), {"token": "é" * 20}, ArgumentError, "token"),
         (("engine",), {"token": " " + "a" * 20}, ArgumentError, "token"),
         (("engine",), {"token": b"a" * 20}, ArgumentTypeError, "token"),
+        (("engine",), {"allow_hosts": "shop.example"}, ArgumentTypeError, "allow_hosts"),
+        (("engine",), {"allow_hosts": [1]}, ArgumentTypeError, "allow_hosts"),
+        (("engine",), {"allow_hosts": []}, ArgumentError, "allow_hosts"),
+        (("engine",), {"allow_hosts": ["a.*"]}, ArgumentError, "allow_hosts"),
+        (("engine",), {"allow_hosts": ["http://a"]}, ArgumentError, "allow_hosts"),
+        (("engine",), {"allow_hosts": ["a:80"]}, ArgumentError, "allow_hosts"),
         (("engine",), {"refresh_seconds": 0}, ArgumentError, "refresh_seconds"),
         (("engine",), {"refresh_seconds": "2"}, ArgumentTypeError, "refresh_seconds"),
     ],
@@ -252,6 +292,7 @@ def test_it_runs_alone(server, engine, tmp_path):
         assert engine.policy("acme").paused
         rebound = httpx.get(f"{url}/state", headers={"Host": "evil.example"})
         assert rebound.status_code == 400
+        assert "Content-Security-Policy" in rebound.headers
         with httpx.stream("GET", f"{url}/events") as stream:
             messages(stream, 1)
             process.terminate()
@@ -277,6 +318,7 @@ def answer_of(url):
         (["--redis", "redis://localhost", "--name", "a{b}"], "name"),
         (["--redis", "redis://localhost", "--name", "a", "--token-file", "/no/such"], "/no/such"),
         (["--redis", "redis://localhost", "--name", "a", "--refresh", "0"], "refresh"),
+        (["--redis", "redis://localhost", "--name", "a", "--allow-host", "http://a"], "http://a"),
     ],
 )
 def test_a_wrong_option_is_refused(arguments, named, capsys, monkeypatch):

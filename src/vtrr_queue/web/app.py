@@ -21,11 +21,11 @@ from starlette.routing import Route
 
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError, VTRRError
 from vtrr_queue.web.desk import SORTS, Desk, View
-from vtrr_queue.web.guard import Guard, SecurityHeaders
+from vtrr_queue.web.guard import Guard, HostNames, SecurityHeaders, check_host_names
 from vtrr_queue.web.live import EventStream, Feeds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from starlette.requests import Request
 
@@ -61,6 +61,7 @@ def create_app(
     token: str | None = None,
     show_payloads: bool = False,
     refresh_seconds: float = 2.0,
+    allow_hosts: Collection[str] | None = None,
 ) -> Starlette:
     """Make the web page of queues: an ASGI app to run alone or to mount.
 
@@ -71,6 +72,8 @@ def create_app(
             least 16 characters. The page is read-only without one.
         show_payloads: Show the arguments, exceptions and tracebacks of dead letters.
         refresh_seconds: Time between two looks at Redis while somebody looks at the page.
+        allow_hosts: Names under which it may be asked for, without port; ``"*.example.com"`` is
+            every name below. None for any: then what is around it must check them.
 
     Returns:
         The app. It starts nothing before the first viewer comes, and needs no lifespan events.
@@ -88,7 +91,9 @@ def create_app(
         names = [desk.name for desk in desks]
         raise ArgumentError("queues", names, "one queue or more, of different names")
     site = Site(desks, Guard(token), Feeds(float(refresh_seconds)))
-    return Starlette(routes=site.routes(), middleware=[Middleware(SecurityHeaders)])
+    allowed = check_host_names(allow_hosts)
+    middleware = [Middleware(SecurityHeaders), Middleware(HostNames, allowed)]
+    return Starlette(routes=site.routes(), middleware=middleware)
 
 
 class Site:

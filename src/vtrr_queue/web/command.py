@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from vtrr_queue.errors import VTRRError
 from vtrr_queue.opening import URL_VARIABLE, open_engine
@@ -28,7 +27,7 @@ TOKEN_VARIABLE = "VTRR_WEB_TOKEN"  # noqa: S105 - the name of a variable
 PACKAGE = "vtrr_queue"
 """Name above all our loggers."""
 
-LOCAL = ("localhost", "127.0.0.1", "[::1]")
+LOCAL = ("localhost", "127.0.0.1", "::1")
 STOP_SECONDS = 3
 """Longest that open streams delay the end, s."""
 
@@ -44,17 +43,17 @@ def main(arguments: Sequence[str] | None = None, queues: Sequence[Any] = ()) -> 
         Exit code: 0, or 2 when an option is wrong.
     """
     options = _parser().parse_args(arguments)
+    own = [host for host in (options.host.strip("[]"),) if host]
     try:
         queues = queues or [open_engine(options.redis, name) for name in options.name or [None]]
         app = create_app(
             *queues, token=_token(options.token_file), show_payloads=options.show_payloads,
             refresh_seconds=options.refresh,
+            allow_hosts=[*LOCAL, *own, *options.allow_host],
         )  # fmt: skip
     except (VTRRError, OSError) as exc:
         print(f"python -m vtrr_queue.web: {exc}", file=sys.stderr)  # noqa: T201
         return 2
-    hosts = [*LOCAL, options.host, *options.allow_host]
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     uvicorn.run(app, host=options.host, port=options.port, log_level=options.log_level,
                 log_config=_logs(options.log_level), timeout_graceful_shutdown=STOP_SECONDS,
                 server_header=False)  # fmt: skip

@@ -1,16 +1,21 @@
-"""Who may act, and what a browser may do with our answers.
+"""Who may ask, who may act, and what a browser may do with our answers.
 
-Invariants: without a token of the app nobody acts; a token travels in a header of its own, which
-another site's page cannot send; every answer carries the security headers.
+Invariants: where names are given the page answers under no other, so that a site that points its
+own name at this address (DNS rebinding) reads nothing; without a token of the app nobody acts; a
+token travels in a header of its own, which another site's page cannot send; every answer carries
+the security headers.
 """
 
 from __future__ import annotations
 
 import hmac
+import ipaddress
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
 
 from vtrr_queue.errors import ArgumentError, ArgumentTypeError
 
@@ -85,6 +90,75 @@ def _is_from_our_page(request: Request) -> bool:
         return site in {"same-origin", "none"}
     origin = request.headers.get("Origin")
     return origin is None or urlsplit(origin).netloc == request.headers.get("Host")
+
+
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@/?#\s]+)(?::\d*)?")
+_NAME = re.compile(r"\*|(\*\.)?[^*\[\]:@/?#\s]+")
+
+
+class HostNames:
+    """Refuses requests under other names than were given.
+
+    Args:
+        app: What answers.
+        names: As :func:`check_host_names` returns them.
+    """
+
+    def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
+        self._app, self._names = app, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse to."""
+        if scope["type"] == "http" and not self._is_ours(Headers(scope=scope).get("host", "")):
+            refusal = {"error": "this page does not answer under this name"}
+            await JSONResponse(refusal, 400)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _is_ours(self, header: str) -> bool:
+        if "*" in self._names:
+            return True
+        found = _HOST.fullmatch(header)
+        host = found[1].strip("[]").lower() if found else ""
+        below = (name[1:] for name in self._names if name.startswith("*."))
+        return host in self._names or any(host.endswith(end) and host != end for end in below)
+
+
+def check_host_names(names: object) -> frozenset[str]:
+    """Check the names under which the page may be asked for.
+
+    Args:
+        names: Names and addresses without a port; ``"*.example.com"`` is every name below
+            ``example.com``, ``"*"`` any name, and so is None.
+
+    Returns:
+        The same in lower case.
+
+    Raises:
+        ArgumentError: There is none, or one is no name.
+        ArgumentTypeError: They are no list of strings.
+    """
+    if names is None:
+        return frozenset("*")
+    if not isinstance(names, list | tuple | set | frozenset):
+        raise ArgumentTypeError("allow_hosts", names, "a list of names, or None for any")
+    for name in names:
+        if not isinstance(name, str):
+            raise ArgumentTypeError("allow_hosts", name, "names that are strings")
+        if not (_NAME.fullmatch(name) or _is_address(name)):
+            expected = "a name or an address without a port, as 'a.example' or '*.example'"
+            raise ArgumentError("allow_hosts", name, expected)
+    if not names:
+        raise ArgumentError("allow_hosts", names, "one name or more, or None for any")
+    return frozenset(name.lower() for name in names)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 class SecurityHeaders:
