@@ -321,8 +321,7 @@ class Feed:
         self.feeder.keeper.expect(self, _next_look(leased))
         self.supply.leased(group, len(leased.items), leased.wake.waiting)
         if not leased.items:
-            if group[0].permit is not None:
-                group[0].permit.ack()
+            self._acknowledge(group[0])
             return False
         self.feeder.keeper.busy(self)
         if self._heartbeat is not None:
@@ -354,8 +353,8 @@ class Feed:
 
     def _forget(self, end: Ended, held: bool) -> None:
         entry = self.held.pop(end.lease.token, None)
-        if entry is not None and entry.grant.permit is not None:
-            entry.grant.permit.ack()
+        if entry is not None:
+            self._acknowledge(entry.grant)
         if entry is not None and held:
             self.counter.ended(end, entry)
         if entry is not None and entry.submitted:
@@ -366,6 +365,11 @@ class Feed:
         elif end.fate not in {Fate.ACK, Fate.RETRY, Fate.FAILED} and end.why != NOT_STARTED:
             logger.warning("item %s[%s]: %s (%s)", self.vtrr.task_name, end.lease.item_id,
                            end.fate.value, end.why)  # fmt: skip
+
+    def _acknowledge(self, grant: Grant) -> None:
+        if grant.permit is not None:
+            grant.permit.ack()
+            self.feeder.go_round()
 
     def _failed(self, exc: VTRRError, ended: list[Ended], taken: list[Grant]) -> None:
         logger.warning("queue %r: %s; trying again", self.vtrr.name, exc)

@@ -123,17 +123,27 @@ class Feeder:
 
     def wake(self) -> None:
         """Ask for a tick from any thread."""
-        if self.consumer.hub is not None and threading.get_ident() == self._loop_thread:
+        is_loop = threading.get_ident() == self._loop_thread
+        if self.consumer.hub is not None and is_loop and not self._depth:
             if not self._asked:  # the loop runs it before it waits again, what just ended included
                 self._asked = True
                 self.consumer.hub.call_soon(self.tick)
         elif self.consumer.hub is not None:
-            with contextlib.suppress(BlockingIOError):
-                os.write(self._signal_write, b"x")
+            self.go_round()
         elif type(self.consumer.pool).__module__.endswith("solo"):
             self.consumer.call_soon(self.tick)
         else:
             self.keeper.ask_tick()
+
+    def go_round(self) -> None:
+        """Keep the event loop, if any, from waiting before it goes round once more.
+
+        A call that is asked of it inside of such a call, as the acknowledgement of a message is
+        asked of it in a tick, would otherwise wait with it, for up to a second.
+        """
+        if self.consumer.hub is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._signal_write, b"x")
 
     def tick(self) -> None:
         """Settle what ended and lease what fits; runs where Celery wants its calls.
