@@ -73,8 +73,9 @@ class Feed:
 
     @property
     def holds_triggers(self) -> bool:
-        """Whether a trigger it took is not acknowledged yet."""
-        return any(held.grant.permit for held in tuple(self.held.values()))
+        """Whether a trigger that came is not acknowledged yet."""
+        taken = any(held.grant.permit for held in tuple(self.held.values()))
+        return taken or self.supply.holds_permits
 
     @property
     def wanting(self) -> bool:

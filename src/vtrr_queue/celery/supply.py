@@ -71,6 +71,11 @@ class Supply:
         return bool(self._permits or self.unanswered) or (self._hungry and self.pulling)
 
     @property
+    def holds_permits(self) -> bool:
+        """Whether a trigger waits for a slot."""
+        return bool(self._permits)
+
+    @property
     def goes_on(self) -> bool:
         """Whether there are grounds for another lease."""
         return bool(self._permits) or self.pulling
