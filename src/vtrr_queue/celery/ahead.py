@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vtrr_queue.celery.holding import Held
 
 START_SECONDS = 0.05
-"""What is taken ahead should start within so long, s; while runs are too long for that, none is."""
+"""What is taken ahead should start within so long, s: the longer runs are, the less is taken."""
 
 STALE_SECONDS = 0.25
 """What has not started by then is given back: a run is longer than those before it, s."""
@@ -54,8 +54,9 @@ class Ahead:
 
     def wanted(self, slots: int) -> int:
         """How many a pool of so many slots should have in store."""
-        short = self._seen and self._mean * self._prefetch <= START_SECONDS
-        return self._prefetch * slots if short else 0
+        if not self._seen:
+            return 0
+        return slots * min(self._prefetch, int(START_SECONDS / max(self._mean, 1e-6)))
 
     def put(self, held: Held) -> None:
         """Store one."""
