@@ -5,6 +5,9 @@ from collections.abc import Callable
 from typing import Self
 
 
+PAUSE_SECONDS = 0.001
+
+
 class Highest:
     """Reads a number all the time in a thread and keeps the highest one; a context manager.
 
@@ -30,6 +33,7 @@ class Highest:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ended.is_set():
+        # Two watchers without a pause keep two processors, and everything else waits for seconds.
+        while not self._ended.wait(PAUSE_SECONDS):
             self.value = max(self.value, self._read())
             self.reads += 1
