@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from functools import partial
 from signal import SIGTERM
 
 import psutil
@@ -114,7 +115,9 @@ def test_pulling_stops_and_starts_by_remote_control(stage):
     """Celery control cancel_consumer, add_consumer; the other queue goes on."""
     worker = stage.start_worker(queues=["q-a", "q-b"], concurrency=2)
     control = stage.app.app.control
-    control.cancel_consumer("q-a", reply=True, limit=1, timeout=5)
+    # Celery says that it is ready before it listens: what is sent in between is lost.
+    told = partial(control.cancel_consumer, "q-a", reply=True, limit=1, timeout=1)
+    eventually(told, 20, "an answer")
     worker.wait_for_log("Canceling queue q-a")
     enqueue(stage, "a", 3)
     enqueue(stage, "b", 3)

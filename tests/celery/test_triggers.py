@@ -190,7 +190,8 @@ def test_a_single_item_makes_one_lease(stage):
         enqueue(stage, "few", 1)
         eventually(lambda: not stage.redis.exists("vtrr:few:task"), what="the item's end")
     assert (
-        stage.script_calls() - before <= 3 * 40 + 15
+        stage.script_calls() - before
+        < 4 * 40  # enqueue, lease, ack, and a few looks of the worker's
     )  # enqueue, lease, ack; what the worker does beside
 
 
