@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-
 PAUSE_SECONDS = 0.001
 
 
