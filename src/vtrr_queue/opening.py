@@ -28,7 +28,8 @@ def open_engine(url: str | None, name: str | None, socket_timeout: float = 2.0) 
     """The queue of this name on the server at this address.
 
     What the app set is not known here, so no limits are declared, no triggers are sent and no
-    dead letter is trimmed.
+    dead letter is trimmed. Workers are told of what became servable: they pull it, or send the
+    triggers.
 
     Args:
         url: ``redis://[[user]:password@]host:port/db``, ``rediss://`` or ``unix://``; the
@@ -49,7 +50,9 @@ def open_engine(url: str | None, name: str | None, socket_timeout: float = 2.0) 
         client.connection_pool.make_connection()  # connects to nothing, refuses unknown settings
     except (ValueError, TypeError) as exc:
         raise ArgumentError("--redis", without_password(url), f"an address ({exc})") from exc
-    return Engine(client, name, socket_timeout=socket_timeout, dead_letters=KEEP_ALL)
+    return Engine(
+        client, name, socket_timeout=socket_timeout, dead_letters=KEEP_ALL, wake=True
+    )  # fmt: skip
 
 
 def queues_of(app: Any) -> Mapping[str, Any]:

@@ -223,7 +223,7 @@ class Keeper:
                 self._stopped.wait(1.0)
 
     def _heard(self, feed: Feed, hint: bytes | None) -> None:
-        if hint == b"ready":
+        if hint == b"ready" and feed.vtrr.dispatch == "direct":
             feed.hint()
         elif hint is not None:
             self.look_soon(feed)
