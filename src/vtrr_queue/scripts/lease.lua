@@ -1,6 +1,5 @@
 --- Lease the next items in fair order; expired leases and due delayed items are looked at first.
 -- A repeated call with the same tokens returns what they hold and leases nothing new.
--- @key lease hash token -> lease record
 -- @key schema string layout number and letters
 -- @key queue zset partition -> start tag
 -- @arg echo str the first token
@@ -55,11 +54,11 @@ if virtual > REBASE_AT then
 end
 for at = tokens, #ARGV do
   local token, item_id, text, until_ms = ARGV[at]
-  if redis.call("HEXISTS", LEASE, token) == 1 then
-    item_id, until_ms, text = leased_before(token)
-  end
-  if not item_id and (not uses.p or room(now) > 0) then
+  if not uses.p or room(now) > 0 then
     virtual, item_id, text = serve(token, virtual, now, expiry, holder)
+  end
+  if not text then -- nothing is servable, or the token has its item already
+    item_id, until_ms, text = leased_before(token)
   end
   if not text then
     break

@@ -12,16 +12,17 @@
 -- @include waits
 -- @include may_serve
 -- @include keep_tag
--- @return the clock, item_id, record; the clock alone when nothing is servable
+-- @include push
+-- @return the clock, item_id, record; the clock alone when nothing is servable or the token holds a lease
 local function serve(token, virtual, now, expiry, holder)
+  local item_id, text
   for _ = 1, MOST_SKIPS do
     local first = redis.call("ZRANGE", QUEUE, 0, 0, "WITHSCORES")
     local partition, tag = first[1], tonumber(first[2])
     if not partition then
-      return virtual
+      break
     end
     local backlog = BACKLOG .. ":" .. partition
-    local item_id, text
     if uses.c or uses.l then
       item_id, text = take_first(partition)
     else
@@ -38,7 +39,16 @@ local function serve(token, virtual, now, expiry, holder)
       if uses.r then
         charge, charged = charge_of(partition, weight, policy.share)
       end
-      hold_lease(token, item_id, partition, now, charged, expiry, holder)
+      local is_held = hold_lease(token, item_id, partition, now, charged, expiry, holder, true)
+      if not is_held then -- a call with this token was made before: what it got is looked up
+        if uses.l then
+          push(partition, item_id, text, "front")
+        else
+          redis.call("LPUSH", backlog, item_id)
+        end
+        text = nil
+        break
+      end
       virtual = advance(virtual, tag)
       if not policy then
         tag = tag + charge
@@ -59,8 +69,8 @@ local function serve(token, virtual, now, expiry, holder)
     end
     keep_tag(partition, tag, virtual, stays)
     if text then
-      return virtual, item_id, text
+      break
     end
   end
-  return virtual
+  return virtual, text and item_id, text
 end
