@@ -9,16 +9,16 @@ from contextlib import contextmanager
 import pytest
 
 from vtrr_queue.keys import OPTIONS, PREFIX
-from vtrr_queue.scripting import load_with_clock
+from vtrr_queue.scripting import load
 
 KEY = "vtrr-test:now"
 START_MS = 1_700_000_000_000
 LEASE_MS = 60_000
 
 
-def load_with_set_clock(name, options=OPTIONS, prefix=PREFIX):
+def load_with_set_clock(name, options=OPTIONS, prefix=PREFIX, *, clock_key=""):
     """Compose a script whose `now_ms` reads the key."""
-    script = load_with_clock(name, options, prefix, KEY)
+    script = load(name, options, prefix, clock_key=clock_key or KEY)
     assert "TIME" not in script.text
     return script
 

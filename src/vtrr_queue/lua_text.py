@@ -1,8 +1,7 @@
 """Text passes over Lua: what a server need not do at each call is done once, here.
 
-A server builds all functions of a script anew at each call, and each name that a function takes
-from around it costs as much as a small command. So constants and key names become literals,
-and branches that are never taken go.
+A name that a function takes from around it costs as much as a small command. So constants and key
+names become literals, and branches that are never taken go.
 
 Invariant: the passes rely on our own layout, one statement a line and two spaces a level; luacheck
 and the tests of the composed scripts see what comes of it.
@@ -16,9 +15,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
+"""A Lua string on one line."""
+
 _IF = re.compile(r"^( *)if (.*) then(?: --.*)?$")
 _BRANCH = re.compile(r"^( *)(?:elseif (.*) then(?: --.*)?|else|end)$")
-_NEVER = re.compile(r"^false(?: or false)*$|^false and (?!.* or )")
 
 
 def without_dead_branches(text: str) -> str:
@@ -74,22 +75,32 @@ def literal(text: str) -> str:
     return f'"{escaped}"'
 
 
-def nested(name: str, body: str, inner: Iterable[str]) -> str:
-    """A function that holds what only it needs, so that it costs one closure until it is called.
+def outer_parts(text: str, separator: str) -> list[str]:
+    """Split at a separator that stands in no parentheses, braces or quotes.
 
     Args:
-        name: The function.
-        body: Its definition, ``local function name(...)``.
-        inner: Definitions that come before it.
+        text: A Lua expression, or several.
+        separator: What to split at, such as ``","``.
     """
-    lines = [line for part in (*inner, body) for line in part.splitlines()]
-    inside = [f"  {line}" if line else line for line in lines]
-    return "\n".join([f"local {name} = function(...)", *inside, f"  return {name}(...)", "end"])
+    hidden = QUOTED.sub(lambda found: "_" * len(found[0]), text)
+    parts, start, depth = [], 0, 0
+    for at, letter in enumerate(hidden):
+        depth += (letter in "({[") - (letter in ")}]")
+        if depth == 0 and hidden.startswith(separator, at):
+            parts.append(text[start:at])
+            start = at + len(separator)
+    return [*parts, text[start:]]
+
+
+def _is_never(condition: str) -> bool:
+    """Whether each alternative of a condition is, or begins with, false."""
+    alternatives = outer_parts(condition, " or ")
+    return all(outer_parts(each, " and ")[0].strip() == "false" for each in alternatives)
 
 
 def _has_dead_branch(lines: list[str], at: int, indent: str) -> bool:
     branches, _ = _branches(lines, at, indent)
-    return any(_NEVER.match(condition) for condition, _ in branches)
+    return any(_is_never(condition) for condition, _ in branches)
 
 
 def _branches(lines: list[str], at: int, indent: str) -> tuple[list[tuple[str, list[str]]], int]:
@@ -109,7 +120,7 @@ def _branches(lines: list[str], at: int, indent: str) -> tuple[list[tuple[str, l
 
 
 def _rebuilt(branches: list[tuple[str, list[str]]], indent: str) -> list[str]:
-    left = [(condition, body) for condition, body in branches if not _NEVER.match(condition)]
+    left = [(condition, body) for condition, body in branches if not _is_never(condition)]
     if not left:
         return []
     built: list[str] = []

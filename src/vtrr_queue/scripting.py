@@ -14,7 +14,8 @@ from functools import cache
 from importlib.resources import files
 
 from vtrr_queue.keys import OPTIONS, PREFIX, SCHEMA, SCRIPT_KEYS
-from vtrr_queue.lua_text import literal, names_in, nested, with_values, without_dead_branches
+from vtrr_queue.lua_inline import Function, parse_function, seldom, with_functions
+from vtrr_queue.lua_text import literal, names_in, with_values, without_dead_branches
 from vtrr_queue.model import (
     ESTIMATE_STEP,
     FIRST_CHARGE_MS,
@@ -57,7 +58,7 @@ CONSTANTS = {
 TABLES = ("FIELDS",)
 """Constants that are no literals: they stay names."""
 
-_NOW = re.compile(r"local function now_ms\(\)\n.*?\n(?=\s*end)", re.DOTALL)
+_CLOCK = 'local function now_ms()\n  return tonumber(redis.call("GET", {}))\nend'
 _TAG = re.compile(r"^-- @(\w+)\s*(.*)$")
 _ARGUMENT = {"str": "ARGV[{}]", "int": "tonumber(ARGV[{}])"}
 
@@ -115,7 +116,14 @@ def script_names() -> tuple[str, ...]:
 
 
 @cache
-def load(name: str, options: str = OPTIONS, prefix: str = PREFIX) -> Script:
+def load(
+    name: str,
+    options: str = OPTIONS,
+    prefix: str = PREFIX,
+    *,
+    clock_key: str = "",
+    in_place: bool = True,
+) -> Script:
     """Compose a script.
 
     Args:
@@ -125,6 +133,9 @@ def load(name: str, options: str = OPTIONS, prefix: str = PREFIX) -> Script:
             the fewer it has. When the queue uses a feature that it has no part for, it does
             nothing and replies ``{"schema", echo, "options <letters>"}``.
         prefix: What the names of the queue's keys begin with.
+        clock_key: A string with the time, ms, that is read where others ask the server for it;
+            for simulations and tests.
+        in_place: Functions stand where they are called; else before the script, to be checked.
 
     Raises:
         ValueError: The includes form a cycle, or a header names an unknown key or type.
@@ -132,8 +143,12 @@ def load(name: str, options: str = OPTIONS, prefix: str = PREFIX) -> Script:
     source = _read(name)
     header = parse_header(source)
     options = OPTIONS if header.optional else options
-    parts = [*_libraries(name, header.includes, options), _given(header) + _body(source)]
-    text = without_dead_branches(_without(set(OPTIONS) - set(options), "\n".join(parts)))
+    found = _found(name, header.includes, options, clock_key)
+    text = _living(_given(header) + _body(source), options)
+    if in_place:
+        text = with_functions(text, _functions(name, header.includes, options, found))
+    else:
+        text = "\n".join([*(each.whole for each in found.values()), text])
     values = {**CONSTANTS, **_options(options)}
     tables = [f"local {each} = {values.pop(each)}" for each in names_in(text, TABLES)]
     for table in TABLES:
@@ -144,25 +159,13 @@ def load(name: str, options: str = OPTIONS, prefix: str = PREFIX) -> Script:
     return _script(name, header, text)
 
 
-@cache
-def load_with_clock(name: str, options: str, prefix: str, key: str) -> Script:
-    """A script that reads a key where others ask for the time, for simulations and tests.
+def compose_all(*, in_place: bool = True) -> dict[str, str]:
+    """Every script by name, with the functions for optional features.
 
     Args:
-        name: The verb.
-        options: As for :func:`load`.
-        prefix: As for :func:`load`.
-        key: String with the time, ms.
+        in_place: As for :func:`load`.
     """
-    script = load(name, options, prefix)
-    clock = f'local function now_ms()\n  return tonumber(redis.call("GET", "{key}"))\n'
-    text = _NOW.sub(clock, script.text)
-    return _script(name, script.header, text)
-
-
-def compose_all() -> dict[str, str]:
-    """Every script by name, with the functions for optional features."""
-    return {name: load(name).text for name in script_names()}
+    return {name: load(name, in_place=in_place).text for name in script_names()}
 
 
 def parse_header(source: str) -> Header:
@@ -228,20 +231,37 @@ def _without(letters: set[str], text: str) -> str:
     return text
 
 
-def _libraries(name: str, includes: tuple[str, ...], options: str) -> list[str]:
-    """Definitions of what a script needs; those of a rare function's own needs stand inside it."""
-    headers = {lib: _header(lib) for lib in _ordered(name, includes, options=options)}
-    cold = {lib for lib, header in headers.items() if header.rare}
-    hot = _reached(includes, headers, cold)
-    defined: list[str] = []
-    for lib, header in headers.items():
-        if lib not in hot:
-            continue
-        inner = _ordered(name, header.includes, options=options) if header.rare else []
-        within = [_body(_read(f"lib/{each}")) for each in inner if each not in hot]
-        body = _body(_read(f"lib/{lib}"))
-        defined.append(nested(lib, body, within) if header.rare else body)
-    return defined
+def _living(text: str, options: str) -> str:
+    """What is left of a text for a script that has the parts for these features only."""
+    return without_dead_branches(_without(set(OPTIONS) - set(options), text))
+
+
+def _found(
+    name: str, includes: tuple[str, ...], options: str, clock_key: str
+) -> dict[str, Function]:
+    """What a script calls, itself or through what it calls, each after what it calls itself."""
+    ordered = _ordered(name, includes, options=options)
+    found = {lib: parse_function(_living(_body(_read(f"lib/{lib}")), options)) for lib in ordered}
+    if clock_key:
+        found["now_ms"] = parse_function(_CLOCK.format(literal(clock_key)))
+    return found
+
+
+def _functions(
+    name: str, includes: tuple[str, ...], options: str, found: dict[str, Function]
+) -> list[tuple[Function, bool]]:
+    """The same, and whether seldom; what only rare functions need stands inside them."""
+    headers = {lib: _header(lib) for lib in found}
+    hot = _reached(includes, headers, {lib for lib in found if headers[lib].rare})
+    shared = {each for each in hot if found[each].prelude}
+    functions: list[tuple[Function, bool]] = []
+    for lib in (each for each in found if each in hot):
+        function, rare = found[lib], headers[lib].rare
+        if rare:
+            inner = _ordered(name, headers[lib].includes, options=options)
+            function = seldom(function, [found[each] for each in inner if each not in shared])
+        functions.append((function, rare))
+    return functions
 
 
 def _reached(includes: tuple[str, ...], headers: dict[str, Header], cold: set[str]) -> set[str]:

@@ -29,7 +29,7 @@ from redis.exceptions import (
 )
 
 from vtrr_queue.errors import Refused, ReplyMismatch
-from vtrr_queue.scripting import load, load_with_clock
+from vtrr_queue.scripting import load
 from vtrr_queue.wire import packed, packed_call
 
 if TYPE_CHECKING:
@@ -271,9 +271,7 @@ class Talk:
         raise Unconfirmed(replies, refusal)
 
     def _packed(self, name: str, arguments: Sequence[Any], *, by_hash: bool = False) -> bytes:
-        script = load(name, self._options, self._prefix)
-        if self.clock_key:
-            script = load_with_clock(name, self._options, self._prefix, self.clock_key)
+        script = load(name, self._options, self._prefix, clock_key=self.clock_key)
         way, sent = ("EVALSHA", script.sha) if by_hash else ("EVAL", script.text)
         if script.header.read_only:
             way += self._read_only

@@ -114,55 +114,64 @@ def test_functions_stand_before_their_users(name):
 
 
 def test_keys_and_constants_stand_where_their_names_were(compose):
-    """Functions come first, the arguments before the body; key names are whole."""
+    """The arguments come before the body, functions where they are called; key names are whole."""
     script = compose(
         main="--- Do.\n-- @key task hash x\n-- @key dead hash x\n-- @arg echo str\n-- @arg n int\n"
-        "-- @rest more ids\n-- @include b\nreturn b(TASK, echo, n, more, EXPECTED_SCHEMA)\n",
-        lib_b="--- B.\n-- @key lease hash x\n-- @include c\nlocal function b() c(LEASE) end\n",
-        lib_c="--- C.\nlocal function c() end\n",
+        "-- @rest more ids\n-- @include b\nb(TASK, n)\nreturn { echo, more, EXPECTED_SCHEMA }\n",
+        lib_b="--- B.\n-- @key lease hash x\n-- @include c\n"
+        "local function b(key, n)\n  c(LEASE)\nend\n",
+        lib_c="--- C.\nlocal function c(key)\n  redis.call(key)\nend\n",
     )
     assert keys_in(script) == {"task", "lease"}
     assert script.text == (
         "-- vtrr-queue main\n"
-        "local function c() end\n"
-        'local function b() c("vtrr:lease") end\n'
         "local echo = ARGV[1]\n"
         "local n = tonumber(ARGV[2])\n"
         "local more = 3\n"
-        f'return b("vtrr:task", echo, n, more, "{SCHEMA}")\n'
+        "do\n"
+        '  local key, n = "vtrr:task", n\n'
+        "  do\n"
+        '    local key = "vtrr:lease"\n'
+        "    redis.call(key)\n"
+        "  end\n"
+        "end\n"
+        f'return {{ echo, more, "{SCHEMA}" }}\n'
     )
 
 
 def test_what_only_a_rare_function_needs_stands_inside_it(compose):
-    """It is built when that is called; what others need too stands before both."""
+    """It is built where that is called, and only then."""
     script = compose(
         main="--- Do.\n-- @include both\n-- @include seldom\nboth()\nseldom(1)\n",
-        lib_both="--- A.\nlocal function both() end\n",
-        lib_own="--- B.\nlocal function own() end\n",
+        lib_both="--- A.\nlocal function both()\n  f()\nend\n",
+        lib_own="--- B.\nlocal function own()\n  g()\nend\n",
         lib_seldom="--- C.\n-- @rare\n-- @include own\n-- @include both\n"
         "local function seldom(x)\n  own()\n  both()\n  return x\nend\n",
     )
     assert script.text == (
         "-- vtrr-queue main\n"
-        "local function both() end\n"
-        "local seldom = function(...)\n"
-        "  local function own() end\n"
-        "  local function seldom(x)\n    own()\n    both()\n    return x\n  end\n"
-        "  return seldom(...)\n"
+        "do\n"
+        "  f()\n"
         "end\n"
-        "both()\n"
-        "seldom(1)\n"
+        "local _ = (function(x)\n"
+        "  local function own()\n    g()\n  end\n"
+        "  local function both()\n    f()\n  end\n"
+        "  own()\n"
+        "  both()\n"
+        "  return x\n"
+        "end)(1)\n"
     )
 
 
-def test_a_function_that_two_others_include_stands_once(compose):
-    script = compose(
-        main="--- Do.\n-- @include a\n-- @include b\nreturn a() + b()\n",
-        lib_a="--- A.\n-- @include c\nlocal function a() c() end\n",
-        lib_b="--- B.\n-- @include c\nlocal function b() c() end\n",
-        lib_c="--- C.\nlocal function c() end\n",
-    )
-    assert re.findall(r"function (\w)", script.text) == ["c", "a", "b"]
+def test_no_variable_bears_the_name_of_a_function():
+    """Else a function that is put where it is called would find that instead."""
+    for name, source in SOURCES.items():
+        declared = re.findall(r"\blocal ((?!function)[\w, ]+)", source)
+        declared += re.findall(r"\bfunction \w+\((.*)\)", source)
+        declared += re.findall(r"\bfor ([\w, ]+) (?:=|in)\b", source)
+        words = {word.strip() for each in declared for word in each.split(",")}
+        assert not words & set(LIBRARY), name
+        assert name in {"check_schema", "policy_of"} or not words & {"uses", "policies", "PLAIN"}
 
 
 def test_includes_that_form_a_cycle_are_refused(compose):

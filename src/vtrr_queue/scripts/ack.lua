@@ -20,9 +20,15 @@ local found = check_schema(redis.call("GET", SCHEMA))
 if found then
   return { "schema", echo, found }
 end
-local now = (uses.r or budget ~= "") and now_ms() or 0
+local now = 0
+if uses.r or budget ~= "" then
+  now = now_ms()
+end
 local text = redis.call("HGET", LEASE, echo)
-local held = text and leased_id(text)
+local held = nil
+if text then
+  held = leased_id(text)
+end
 if held == item_id then
   local partition, start, charge
   if uses.p then -- a charge by run time is part of a policy

@@ -36,7 +36,8 @@ local found = check_schema(schema)
 if found then
   return { "schema", echo, found }
 end
-local now, reply, several = now_ms(), {}, #ARGV > entries + 2
+local now = now_ms()
+local reply, several = {}, #ARGV > entries + 2
 local ids, marks, stands, plain, new_letter = {}, {}, {}, true, not schema
 for at = entries, #ARGV, 3 do
   ids[#ids + 1], marks[#marks + 1] = ARGV[at], ARGV[at + 1]

@@ -4,12 +4,13 @@
 -- letters.
 -- @include judge_schema
 -- @return nil when the keys are ours or there are none, else the layout found ("" for none)
-local uses = {}
+local uses = OUR_USES
 local function check_schema(found)
-  if found == OUR_SCHEMA then
-    uses = OUR_USES
-  elseif found ~= EXPECTED_SCHEMA then
-    return judge_schema(found, uses)
+  if found ~= OUR_SCHEMA then
+    uses = {}
+    if found ~= EXPECTED_SCHEMA then
+      return judge_schema(found, uses)
+    end
   end
   return nil
 end
