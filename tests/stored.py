@@ -2,6 +2,8 @@
 
 import re
 
+from vtrr_queue.model import SHORT_EPOCH_MS, SHORT_RECORD
+
 _READ = {
     b"string": lambda client, key: client.get(key),
     b"list": lambda client, key: client.lrange(key, 0, -1),
@@ -29,3 +31,9 @@ def stored(client, name="q"):
         if not short.startswith("recent:"):
             found[short] = _READ[client.type(key)](client, key)
     return found
+
+
+def record(partition, body, since_ms):
+    """The record of an item of weight 1 with nothing counted, see ``scripts/lib/record.lua``."""
+    since = (since_ms - SHORT_EPOCH_MS).to_bytes(5, "big")
+    return bytes([SHORT_RECORD + len(partition)]) + since + partition.encode() + body

@@ -13,7 +13,7 @@ from vtrr_queue.model import PRIORITY_DEFAULT
 PREFIX = "vtrr:"
 """What all our keys begin with."""
 
-SCHEMA = "4"
+SCHEMA = "5"
 """Layout number kept in the ``schema`` key while a queue holds anything."""
 
 OPTIONS = "cdlprx"

@@ -29,6 +29,12 @@ ESTIMATE_STEP = 0.2
 SLOT_MS, SLOTS = 60_000, 5
 """What partitions were charged is kept by the minute, for the last five and the one under way."""
 
+SHORT_RECORD, SHORT_NAME = 64, 191
+"""The first byte of a short task record is this much more than its partition's length, at most."""
+
+SHORT_EPOCH_MS, SHORT_SPAN_MS = 1_577_836_800_000, 2**40
+"""Moments that fit into the five bytes of a short task record: from 2020 on, for 34 years."""
+
 LONGEST_SECONDS = 1e8
 """Longest time a setting may say, s: three years."""
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from vtrr_queue.model import (
     PRIORITY_DEFAULT,
+    SHORT_EPOCH_MS,
+    SHORT_RECORD,
     DeadLetter,
     Lease,
     NewItem,
@@ -110,12 +112,12 @@ def read_record(record: bytes) -> tuple[str, float, int, int, bytes]:
 
 def read_since(record: bytes) -> int | None:
     """When the item of a task record became servable, server clock, ms; None when not known."""
-    return _since(record.split(b" ", 4)[3])
+    return _since(_split(record)[0][3])
 
 
 def read_priority(record: bytes) -> int:
     """Priority of the item of a task record."""
-    mark = record.split(b" ", 1)[0].partition(b"@")[2]
+    mark = _split(record)[0][0].partition(b"@")[2]
     return int(mark or PRIORITY_DEFAULT)
 
 
@@ -185,6 +187,11 @@ def chunks_of(items: Sequence[NewItem]) -> list[list[NewItem]]:
 
 
 def _split(record: bytes) -> tuple[list[bytes], str, bytes]:
+    """Weight, timeouts, retries and since; partition; body. See ``scripts/lib/record.lua``."""
+    if record[0] >= SHORT_RECORD:
+        middle = 6 + record[0] - SHORT_RECORD
+        since = SHORT_EPOCH_MS + int.from_bytes(record[1:6], "big")
+        return [b"", b"", b"", b"%x" % since], record[6:middle].decode(), record[middle:]
     *head, length, rest = record.split(b" ", 5)
     at = int(length)
     return head, rest[:at].decode(), rest[at:]

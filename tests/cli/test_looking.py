@@ -198,7 +198,7 @@ def test_why_without_a_worker(stage, shell):
     stage.redis.zadd("vtrr:lonely:queue", {"a": 0})
     stage.redis.rpush("vtrr:lonely:backlog:a", "x")
     stage.redis.hset("vtrr:lonely:task", "x", "    1 a")
-    stage.redis.set("vtrr:lonely:schema", "4")
+    stage.redis.set("vtrr:lonely:schema", "5")
     ran = shell.alone("why", "a", name="lonely")
     assert ran.out.startswith("no worker: no worker of this queue is running\n")
     eventually(lambda: engine.purge("a") == 1 or not engine.client.close())

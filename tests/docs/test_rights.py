@@ -136,6 +136,6 @@ def test_all_of_it_is_allowed(place):
 def test_other_keys_are_out_of_reach(place):
     """The user of one queue can't read or change another."""
     with place.state.client(1) as admin:
-        admin.set("vtrr:other:schema", "4")
+        admin.set("vtrr:other:schema", "5")
     with pytest.raises(Refused):
         place.vtrr.engine.client.read(("GET", "vtrr:other:schema"))

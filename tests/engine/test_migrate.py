@@ -92,7 +92,7 @@ def test_partitions_enter_at_the_clock(old):
 
     found = stored(old, NAME)
     assert found["queue"] == {partition.encode(): 0 for partition in ORDER}
-    assert found["schema"] == b"4"
+    assert found["schema"] == b"5"
     assert not {"current_virtual_time", "partition_virtual_time", "meta", "timeouts"} & found.keys()
     assert not [key for key in found if key.startswith(("v2.", "v3."))]
     assert "running" not in found  # it is kept while there are policies only
@@ -100,12 +100,12 @@ def test_partitions_enter_at_the_clock(old):
 
 def test_other_queues_are_left_alone(old):
     old.rpush("vtrr:files:v2:backlog:a", "x")  # of a queue named "files:v2"
-    old.set("vtrr:filesystem:schema", "4")
+    old.set("vtrr:filesystem:schema", "5")
 
     convert(old)
 
     assert old.lrange("vtrr:files:v2:backlog:a", 0, -1) == [b"x"]
-    assert old.get("vtrr:filesystem:schema") == b"4"
+    assert old.get("vtrr:filesystem:schema") == b"5"
 
 
 def test_one_id_waiting_and_leased_is_one_item(old):
@@ -215,8 +215,8 @@ def refusal(client):
 
 
 def test_keys_of_another_layout_are_refused_and_unchanged(redis_client):
-    redis_client.set("vtrr:files:schema", "5")
-    assert "layout '5'" in refusal(redis_client)
+    redis_client.set("vtrr:files:schema", "7")
+    assert "layout '7'" in refusal(redis_client)
 
 
 def test_keys_of_another_program_are_refused_and_unchanged(redis_client):

@@ -41,7 +41,7 @@ def test_it_converts_and_says_what_it_did(old, redis_url):
     assert (done.returncode, done.stderr) == (0, "")
     assert "have not expired: 1, the last ends at 2096-10-02 07:06:40 UTC" in done.stdout
     assert "9 items converted in" in done.stdout
-    assert "vtrr:files:* now has layout 4: 7 waiting, 2 leased, 0 dead letters" in done.stdout
+    assert "vtrr:files:* now has layout 5: 7 waiting, 2 leased, 0 dead letters" in done.stdout
     for partition, ids in ORDER.items():
         assert old.lrange(f"vtrr:files:backlog:{partition}", 0, -1) == [i.encode() for i in ids]
 
@@ -76,7 +76,7 @@ def test_dead_and_repeated_items_are_pointed_out(old, run):
 def test_a_converted_queue_is_left_alone(old, run):
     convert(old)
     before = stored(old, NAME)
-    assert run()[:2] == (0, "vtrr:files:* has layout 4 already: nothing to convert\n")
+    assert run()[:2] == (0, "vtrr:files:* has layout 5 already: nothing to convert\n")
     assert stored(old, NAME) == before
 
 
@@ -87,10 +87,10 @@ def test_an_empty_name_is_told_apart_from_a_converted_one(redis_client, run):
 
 
 def test_a_refusal_says_why(redis_client, run):
-    redis_client.set("vtrr:files:schema", "5")
+    redis_client.set("vtrr:files:schema", "7")
     code, out, err = run()
     assert (code, out) == (1, "")
-    assert "layout '5', which is not that of release 0.2" in err
+    assert "layout '7', which is not that of release 0.2" in err
 
 
 def test_a_server_that_does_not_answer_is_named_without_the_password(capsys):

@@ -1,6 +1,7 @@
 """bury.lua moves a leased item to the dead letters."""
 
 from tests.clock import LEASE_MS, START_MS
+from tests.stored import record
 from vtrr_queue.model import DeadLetter
 
 
@@ -34,10 +35,9 @@ def test_the_last_burial_leaves_dead_letters_only(scripts):
     scripts.put("a", "a1")
     scripts.take("t1")
     scripts.twice("bury", "t1", item_id="a1", note="\0\0")
-    record = b"   %x 1 aa1!" % START_MS
     assert scripts.stored() == {
-        "schema": b"4x",
-        "dead": {b"a1": b"%d 16 \0\0\0%d" % (START_MS, START_MS) + record},
+        "schema": b"5x",
+        "dead": {b"a1": b"%d 16 \0\0\0%d" % (START_MS, START_MS) + record("a", b"a1!", START_MS)},
         "dead_index": {b"a1": START_MS},
     }
 

@@ -97,7 +97,7 @@ def test_a_running_item_does_not_run_again(scripts, clock, end):
 def test_unknown_ids_are_passed_over(scripts):
     scripts.put("a", "a1")
     assert scripts.call("cancel", "e", "nobody")[6:] == []
-    assert scripts.stored()["schema"] == b"4"
+    assert scripts.stored()["schema"] == b"5"
 
 
 def test_other_keys_are_left_alone(scripts, foreign):

@@ -10,7 +10,7 @@ def test_an_item_is_stored_with_its_record(scripts):
     reply = scripts.put("acme", "one", weight="0.5")
     assert reply == ["enqueued", b"e", START_MS]
     assert scripts.stored() == {
-        "schema": b"4",
+        "schema": b"5",
         "task": {b"one": b"0.5   %x 4 acmeone!" % START_MS},
         "backlog:acme": [b"one"],
         "queue": {b"acme": 0.0},

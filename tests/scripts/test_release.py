@@ -3,6 +3,7 @@
 import pytest
 
 from tests.clock import LEASE_MS, START_MS
+from tests.stored import record
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,7 @@ def test_the_item_waits_again(scripts, position, line):
     assert reply == ["released", b"t1", START_MS, 0, 0, b""]
     stored = scripts.stored()
     assert stored["backlog:a"] == line
-    assert stored["task"][b"a1"] == b"   %x 1 aa1!" % START_MS
+    assert stored["task"][b"a1"] == record("a", b"a1!", START_MS)
     assert stored["queue"] == {b"a": 1.0}
     assert not stored.keys() & {"lease", "inflight", "running"}
 

@@ -12,7 +12,7 @@ def test_the_item_waits_for_its_time(scripts):
     reply = scripts.twice("retry", "t2", item_id="a1", delay_ms=250, retry_count=3, body="new")
     assert reply == ["retried", b"t2", START_MS, 0, 0, str(START_MS + 250).encode()]
     assert scripts.stored() == {
-        "schema": b"4d",
+        "schema": b"5d",
         "task": {b"a1": b"2 1 3 %x 1 anew" % (START_MS + 250)},
         "delayed": {b"a1": START_MS + 250},
         "current_virtual_time": b"2",

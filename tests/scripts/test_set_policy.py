@@ -15,7 +15,7 @@ def test_a_policy_is_kept_while_it_says_something(scripts):
     """What is open again is forgotten, and the layout number with it."""
     assert ask(scripts, "a", "share", "2.0", "cap", "3") == SET
     assert scripts.stored() == {
-        "policy": {b"a": b"2.0 3 - - - - - -"}, "schema": b"4p",
+        "policy": {b"a": b"2.0 3 - - - - - -"}, "schema": b"5p",
     }  # fmt: skip
     ask(scripts, "a", "cap", "-")
     ask(scripts, "a", "share", "-")

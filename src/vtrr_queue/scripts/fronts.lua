@@ -28,7 +28,7 @@ for at = partitions, #ARGV do
   for _, list in ipairs(lists) do
     local item_id = redis.call("LINDEX", list, 0)
     local text = item_id and redis.call("HGET", TASK, item_id)
-    local since = text and tonumber(select(4, read_record(text)), 16)
+    local since = text and select(4, read_record(text))
     if since and (not least or since < least) then
       least = since
     end

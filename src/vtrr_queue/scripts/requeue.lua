@@ -16,7 +16,6 @@
 -- @include read_letter
 -- @include read_record
 -- @include record
--- @include format_since
 -- @include push
 -- @include enter
 -- @include keep_schema
@@ -35,7 +34,7 @@ for at = item_ids, #ARGV do
   if text then
     local weight, _, _, _, partition, body = read_record(text)
     if only == "" or only == partition then
-      text = record(weight, 0, 0, format_since(now), partition, body)
+      text = record(weight, 0, 0, now, partition, body)
       if redis.call("HSETNX", TASK, item_id, text) == 1 then
         if uses.l then
           push(partition, item_id, text, "back")

@@ -16,7 +16,6 @@
 -- @include held_lease
 -- @include read_record
 -- @include record
--- @include format_since
 -- @include drop_lease
 -- @include set_aside
 -- @include keep_schema
@@ -45,7 +44,7 @@ local is_cancelled = uses.c and redis.call("HDEL", CANCELLED, item_id) == 1
 if is_cancelled then
   redis.call("HDEL", TASK, item_id)
 else
-  redis.call("HSET", TASK, item_id, record(weight, timeouts, retry_count, format_since(now + delay_ms), partition, body))
+  redis.call("HSET", TASK, item_id, record(weight, timeouts, retry_count, now + delay_ms, partition, body))
   set_aside(item_id, now + delay_ms)
   if not uses.d then
     keep_schema("d")

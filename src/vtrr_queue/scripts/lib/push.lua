@@ -5,7 +5,7 @@
 -- @optional l
 local function push(partition, item_id, text, position)
   local list = BACKLOG .. ":" .. partition
-  local level = uses.l and string.match(text, "^[^ @]+@(%d)")
+  local level = uses.l and string.match(text, "^%d[^ @]*@(%d)")
   if level then
     list = LEVEL .. ":" .. level .. ":" .. partition
     set_level(partition, level, true)

@@ -1,8 +1,19 @@
---- Build a task record: "weight timeouts retries since partition-length partition body".
--- `since` is when it became servable, as `format_since` writes it.
--- A weight of 1 that was not given and a count of 0 are left empty: most records have none, and a
--- few bytes decide which size of memory block a record takes.
+--- Build a task record. `since` is when it became servable, ms; nil when that is not known.
+-- Most items have no weight of their own and nothing counted, and a few bytes decide which size of
+-- memory block a record takes. Theirs is: a byte, SHORT_RECORD + partition length; five bytes, high
+-- ones first, the milliseconds after SHORT_EPOCH; partition; body. That of any other is text:
+-- "weight timeouts retries since partition-length partition body", a weight that was not given and a
+-- count of 0 left empty, since in hexadecimal.
 local function record(weight, timeouts, retries, since, partition, body)
-  return (weight ~= "1" and weight or "") .. " " .. (tonumber(timeouts) > 0 and timeouts or "") .. " "
-    .. (tonumber(retries) > 0 and retries or "") .. " " .. since .. " " .. #partition .. " " .. partition .. body
+  local past = (since or 0) - SHORT_EPOCH
+  local counts = tonumber(timeouts) > 0 or tonumber(retries) > 0
+  if weight == "1" and not counts and #partition <= SHORT_NAME and past >= 0 and past < SHORT_SPAN then
+    local high, low = math.floor(past / 65536), past % 65536
+    return string.char(
+      SHORT_RECORD + #partition, high / 65536, high / 256 % 256, high % 256, low / 256, low % 256
+    ) .. partition .. body
+  end
+  return (weight ~= "1" and weight or "") .. " " .. (counts and tonumber(timeouts) > 0 and timeouts or "") .. " "
+    .. (counts and tonumber(retries) > 0 and retries or "") .. " " .. (since and string.format("%x", since) or "") .. " "
+    .. #partition .. " " .. partition .. body
 end

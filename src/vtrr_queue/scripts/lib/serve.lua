@@ -30,8 +30,7 @@ local function serve(token, virtual, now, expiry, holder)
       text = item_id and redis.call("HGET", TASK, item_id)
     end
     if text then
-      local weight = string.match(text, "^[^ @]*")
-      weight = weight ~= "" and weight or "1"
+      local weight = string.match(text, "^%d[^ @]*") or "1"
       local policy, charge, charged = nil, tonumber(weight), weight
       if uses.p then
         policy = policy_of(partition)

@@ -5,11 +5,10 @@
 -- @include record
 -- @include close_hole
 -- @include push
--- @include format_since
 -- @include set_aside
 -- @return ids that stood, ids for the backlog, whether others went to their level, whether some wait
 local function store(partition, ids, marks, stands, bodies, several, now)
-  local start = record("1", 0, 0, format_since(now), partition, "")
+  local start, start_of_weighted = record("1", 0, 0, now, partition, ""), nil
   local known, fields, ready, pushed, later = {}, {}, {}, false, false
   for n = 1, #ids do
     local item_id, weight, delay = ids[n], marks[n], ""
@@ -19,9 +18,14 @@ local function store(partition, ids, marks, stands, bodies, several, now)
     if uses.c then
       close_hole(item_id)
     end
-    local text = (weight ~= "1" and weight or "") .. start .. ARGV[bodies + 3 * n]
+    local text
     if delay ~= "" then
-      text = record(weight, 0, 0, format_since(now + delay), partition, ARGV[bodies + 3 * n])
+      text = record(weight, 0, 0, now + delay, partition, ARGV[bodies + 3 * n])
+    elseif weight ~= "1" then
+      start_of_weighted = start_of_weighted or record("", 0, 0, now, partition, "")
+      text = weight .. start_of_weighted .. ARGV[bodies + 3 * n]
+    else
+      text = start .. ARGV[bodies + 3 * n]
     end
     local is_new = not stands[n] and not stands[item_id]
     if is_new and several then
