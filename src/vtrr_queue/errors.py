@@ -117,17 +117,18 @@ class UndecodablePayload(VTRRError):
 
 
 class DuplicateItem(VTRRError):
-    """An id is already waiting or running; nothing was enqueued.
+    """An id is already waiting or running, or twice in the call; nothing was enqueued.
 
     Args:
         item_ids: The ids that are known already, in the caller's order.
+        what: What is wrong with them.
     """
 
-    def __init__(self, item_ids: Sequence[str]) -> None:
+    def __init__(self, item_ids: Sequence[str], what: str = "already waiting or running") -> None:
         self.item_ids = list(item_ids)
         shown = ", ".join(repr(i) for i in self.item_ids[:SHOWN])
         more = f" and {len(self.item_ids) - SHOWN} more" if len(self.item_ids) > SHOWN else ""
-        super().__init__(f"already waiting or running: {shown}{more}")
+        super().__init__(f"{what}: {shown}{more}")
 
 
 class EnqueueInterrupted(VTRRError):

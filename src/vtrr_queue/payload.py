@@ -18,7 +18,7 @@ from kombu.serialization import dumps, loads, registry
 from kombu.utils.json import JSONEncoder
 from kombu.utils.json import dumps as kombus_json
 
-from vtrr_queue.errors import PayloadError, UndecodablePayload
+from vtrr_queue.errors import ArgumentError, PayloadError, UndecodablePayload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,6 +97,7 @@ def encode(
         compression: kombu's name of a compression of the message body; None for none.
 
     Raises:
+        ArgumentError: There is no such serialiser.
         PayloadError: It cannot be serialised or compressed, is larger than :data:`BODY_MAX`, or
             would not survive being read (a dict with kombu's type marker keys).
     """
@@ -194,6 +195,8 @@ def _encode(
         head = json.dumps(headers, separators=(",", ":")) if headers else ""
     except RecursionError as exc:
         raise PayloadError(argument, "it is nested too deeply or contains itself") from exc
+    except SerializerNotInstalled as exc:
+        raise ArgumentError("serializer", serializer, "one that kombu knows") from exc
     except _UNFIT as exc:
         _let_limits_through(exc)
         raise PayloadError(argument, exc) from exc

@@ -21,6 +21,9 @@ def test_status(flood, shell):
         "name": "files", "waiting": 31, "delayed": 1, "running": 2, "dead": 0,
     }  # fmt: skip
     assert shell.alone("status").out.splitlines()[0] == ran.out.splitlines()[0]
+    assert "nothing is stored" not in shell.files("status").out
+    ran = shell.alone("status", name="fils")
+    assert (ran.code, ran.out.splitlines()[1:]) == (0, ["  nothing is stored under this name"])
 
 
 def test_partitions(flood, shell):

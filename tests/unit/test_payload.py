@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrr_queue import payload
-from vtrr_queue.errors import PayloadError, UndecodablePayload
+from vtrr_queue.errors import ArgumentError, PayloadError, UndecodablePayload
 from vtrr_queue.payload import CallEncoder, Payload, decode, encode
 
 JSON, PICKLE = "application/json", "application/x-python-serialize"
@@ -87,7 +87,6 @@ def test_the_body_is_not_shown():
     ("args", "options", "reason"),
     [
         ([object()], {}, "not JSON serializable"),
-        ([1], {"serializer": "nope"}, "nope"),
         ([nested(100_000)], {}, "nested too deeply|ecursion"),
         ([lambda: 1], {"serializer": "pickle"}, "pickle"),
         ([{"__type__": "datetime", "__value__": "x"}], {}, "__type__"),
@@ -99,6 +98,13 @@ def test_what_cannot_be_serialised_is_refused(args, options, reason):
     with pytest.raises(PayloadError, match=reason) as caught:
         encode("m.f", args, {}, argument="tasks[3]", **options)
     assert str(caught.value).startswith("tasks[3] cannot be serialised: ")
+
+
+def test_a_serialiser_that_kombu_does_not_know_is_refused():
+    with pytest.raises(
+        ArgumentError, match=r"^serializer must be one that kombu knows, not 'nope'"
+    ):
+        encode("m.f", [1], {}, serializer="nope")
 
 
 def test_a_body_that_is_too_large_is_refused(monkeypatch):
@@ -181,7 +187,7 @@ calls = st.tuples(st.lists(json_values, max_size=4), st.dictionaries(st.text(), 
 def outcome(call):
     try:
         return call()
-    except PayloadError as error:
+    except (PayloadError, ArgumentError) as error:
         return str(error)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vtrr_queue.celery.entries import ID_MAX, check_text
 from vtrr_queue.forecast import Forecast, Position
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class Asking:
             A :class:`~vtrr_queue.forecast.Position`; None when no item of this id waits or runs.
 
         Raises:
+            ArgumentTypeError: The id is no string.
+            ArgumentError: It is empty or too long.
             Unavailable: Redis did not answer.
         """
-        return Forecast(self._vtrr.engine).position(item_id)
+        return Forecast(self._vtrr.engine).position(check_text("item_id", item_id, ID_MAX))

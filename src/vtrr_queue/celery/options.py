@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from celery.app.task import Task
-from kombu.compression import encoders, get_encoder
+from kombu.compression import get_encoder
 
 from vtrr_queue.celery.entries import (
     PARTITION_MAX,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from vtrr_queue.celery.settings import HoldRules
+
+_COMPRESSIONS = ("brotli", "bzip2", "gzip", "lzma", "zlib", "zstd")  # some need a package
 
 RETRIES_MAX = 1_000_000
 OPTION_TEXT_MAX = 200
@@ -61,8 +63,16 @@ def check_compression(argument: str, value: Any) -> None:
     try:
         get_encoder(value)
     except (KeyError, TypeError) as exc:
-        known = ", ".join(sorted(encoders()))
-        raise ArgumentError(argument, value, f"a short name of one of {known}") from exc
+        names = ", ".join(sorted(filter(_is_compression, _COMPRESSIONS)))
+        raise ArgumentError(argument, value, f"a compression that kombu knows ({names})") from exc
+
+
+def _is_compression(name: str) -> bool:
+    try:
+        get_encoder(name)
+    except KeyError:
+        return False
+    return True
 
 
 def check_hard_limit(hard: float | None, hold: HoldRules) -> None:

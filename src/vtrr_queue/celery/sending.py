@@ -5,6 +5,7 @@ Invariant: a bad value is refused by name before Redis is touched.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from vtrr_queue.celery.entries import (
     check_weight,
 )
 from vtrr_queue.celery.options import check_compression, check_hard_limit
-from vtrr_queue.errors import ArgumentError, ArgumentTypeError
+from vtrr_queue.errors import ArgumentError, ArgumentTypeError, PayloadError
 from vtrr_queue.model import NewItem
 from vtrr_queue.payload import encode
 
@@ -163,7 +164,7 @@ def read_arguments(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
 
 def read_embed(link: Any, link_error: Any, options: dict[str, Any]) -> dict[str, Any]:
     """What is to happen after the run, as Celery's messages have it."""
-    return {"callbacks": _listed(link), "errbacks": _listed(link_error),
+    return {"callbacks": _listed("link", link), "errbacks": _listed("link_error", link_error),
             "chain": options.get("chain"), "chord": options.get("chord")}  # fmt: skip
 
 
@@ -180,7 +181,8 @@ def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -
         ArgumentTypeError: A type is wrong.
     """
     given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
-    given |= check_kwargs("headers", options.get("headers") or {})
+    if options.get("headers"):
+        given |= _fit_for_json(check_kwargs("headers", options["headers"]))
     given = {key: value for key, value in given.items() if not _is_ours(key)}
     if given.get("expires") is not None:
         given["expires"] = _moment("expires", given["expires"])
@@ -194,9 +196,17 @@ def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -
     return given if "root_id" in given else family_headers() | given
 
 
+def _fit_for_json(headers: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(headers)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise PayloadError("headers", exc) from exc
+    return headers
+
+
 def _is_ours(header: str) -> bool:
-    """Whether a header says how this item was stored, so that a retry must not take it along."""
-    return header.startswith("vtrr_") or header == "compression"
+    """Whether a header says what this item is and how it was stored: no other item may have it."""
+    return header.startswith("vtrr_") or header in {"compression", "id", "task"}
 
 
 def encoding_options(task: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -283,7 +293,11 @@ def read_delay_seconds(options: dict[str, Any]) -> float:
     return max(0.0, moment.timestamp() - time.time())
 
 
-def _listed(value: Any) -> list[Any] | None:
+def _listed(argument: str, value: Any) -> list[Any] | None:
     if value is None:
         return None
-    return list(value) if isinstance(value, list | tuple) else [value]
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    for each in listed:
+        if not (isinstance(each, dict) and "task" in each):
+            raise ArgumentTypeError(argument, each, "a signature, or a list of them")
+    return listed

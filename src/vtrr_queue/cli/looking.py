@@ -30,16 +30,24 @@ TITLES = ("partition", "state", "waiting", "running", "oldest", "used", "due", "
           "rate/s")  # fmt: skip
 
 
+_SIGNS = ("schema", "stats", "policy", "dead")
+"""Keys of which a queue that was used has one, unless statistics are off and it is at rest."""
+
+
 @command("status")
 def status_command(chosen: Chosen) -> None:
     """Show the numbers of the queue, or of all queues of the app."""
-    found = [Survey(queue.engine).status() for queue in chosen.all]
+    engines = [queue.engine for queue in chosen.all]
+    found = [Survey(engine).status() for engine in engines]
     if chosen.as_json:
         print_json({"queues": [without_rows(each) for each in found]})
         return
-    for overview in found:
+    for engine, overview in zip(engines, found, strict=True):
         for line in summary(overview, is_least=not overview.whole):
             click.echo(line)
+        (stored,) = engine.client.read(("EXISTS", *(engine.keys[key] for key in _SIGNS)))
+        if not stored:
+            click.echo("  nothing is stored under this name")
 
 
 @command("partitions")

@@ -202,9 +202,10 @@ class Producing(Ruling):
         return reply, unconfirmed
 
     def _refuse_known(self, ids: Sequence[str], *, ask: bool) -> Steps[None]:
-        known = [item_id for item_id, times in Counter(ids).items() if times > 1]
-        if ask:
-            known += yield from self._knowing(ids)
+        twice = [item_id for item_id, times in Counter(ids).items() if times > 1]
+        if twice:
+            raise DuplicateItem(twice, "more than once in this call")
+        known = (yield from self._knowing(ids)) if ask else ()
         if known:
             raise DuplicateItem(known)
 
