@@ -54,8 +54,8 @@ def ours(stage):
 
 def stored(stage):
     """Parent -> its child, as stored; each child once and with its own arguments."""
-    records = stage.redis.hgetall("vtrr:children:task")
-    assert stage.redis.llen("vtrr:children:backlog:children") == len(records)
+    waiting = stage.redis.hlen("vtrr:children:task")
+    assert stage.redis.llen("vtrr:children:backlog:children") == waiting
     found = {}
     for lease in stage.app.children.engine.lease(count=100).items:
         (args, _) = decode(lease.body).call()

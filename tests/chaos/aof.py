@@ -157,7 +157,7 @@ class _Written:
         """Each lease record that was written, of a new or of a renewed lease."""
         leases = []
         for call, on, rest in self.calls:
-            if (call, on) == ("HSET", "lease"):
+            if call in {"HSET", "HSETNX"} and on == "lease":
                 _, _, expiry, first, second, text = rest[1].split(b" ", 5)
                 middle = int(first)
                 last = middle + int(second)
