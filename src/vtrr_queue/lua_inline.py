@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from vtrr_queue.lua_text import QUOTED, outer_parts
+from vtrr_queue.lua_text import outer_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,7 +86,7 @@ def seldom(function: Function, inner: Sequence[Function]) -> Function:
     lines = list(function.body)
     for each in reversed(inner):
         if _calls(each.name, lines):
-            lines = [f"  {line}" for line in (*each.prelude, *each.text.splitlines())] + lines
+            lines = [f"  {line}" for line in each.whole.splitlines()] + lines
     return Function(function.name, function.prelude, function.parameters, tuple(lines))
 
 
@@ -197,14 +197,9 @@ def _expression_with(function: Function, given: Sequence[str]) -> str:
 
 
 def _call(text: str) -> tuple[str, str] | None:
-    """The arguments, and what stands behind the parenthesis that ends them."""
-    hidden = QUOTED.sub(lambda found: "_" * len(found[0]), text)
-    depth = 1
-    for at, letter in enumerate(hidden):
-        depth += (letter in "({[") - (letter in ")}]")
-        if depth == 0:
-            return text[:at], text[at + 1 :]
-    return None
+    """The arguments, and what stands behind the parenthesis that ends them; None without one."""
+    arguments = outer_parts(f"({text}", ")")[0][1:]
+    return (arguments, text[len(arguments) + 1 :]) if arguments != text else None
 
 
 def _built_here(line: str, start: int, end: int, function: Function) -> Iterator[str]:
@@ -217,33 +212,33 @@ def _built_here(line: str, start: int, end: int, function: Function) -> Iterator
     yield f"{indent}end)({line[end:]}"
 
 
+def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Each line, or all lines of a call whose function is built there."""
+    part: list[str] = []
+    for line in lines:
+        part.append(line)
+        ends = _depth(line) == _depth(part[0]) and line.lstrip().startswith("end)(")
+        if ends or "(function(" not in part[0]:
+            yield part
+            part = []
+
+
 def _calls(name: str, lines: Sequence[str]) -> bool:
     """Whether a function is called outside of those that have a definition of their own of it."""
     call, own = re.compile(rf"(?<!function )\b{name}\("), f"local function {name}("
-    inner: list[str] = []
-    for line in lines:
-        if inner or "(function(" in line:
-            inner.append(line)
-            if _depth(line) > _depth(inner[0]) or not line.lstrip().startswith("end)("):
-                continue
-            region, inner = inner, []
-            if not any(own in each for each in region) and any(map(call.search, region)):
-                return True
-        elif call.search(line):
-            return True
-    return False
+    return any(
+        any(map(call.search, part)) and not any(own in line for line in part)
+        for part in _parts(lines)
+    )
 
 
 def _returns(body: Sequence[str]) -> list[int]:
     """Lines with a return of the function itself, not of one that is built inside it."""
-    found, inner = [], None
-    for n, line in enumerate(body):
-        if inner is None and _RETURN.match(line):
-            found.append(n)
-        if inner is None and "(function(" in line:
-            inner = _depth(line)
-        elif inner is not None and _depth(line) == inner and line.lstrip().startswith("end)("):
-            inner = None
+    found, at = [], 0
+    for part in _parts(body):
+        if _RETURN.match(part[0]):
+            found.append(at)
+        at += len(part)
     return found
 
 
@@ -258,21 +253,22 @@ def _in_a_loop(body: Sequence[str], at: int) -> bool:
 
 
 def _without_returns(body: Sequence[str], results: str) -> Iterator[str]:
-    """Lines that put into variables what they returned, and leave the block around them."""
-    leaving = ""
-    returns = _returns(body)
+    """Lines that put into variables what they returned, and leave the block around them.
+
+    A return on the first level is the last statement: there nothing has to be left.
+    """
+    leaving, returns = "", _returns(body)
     for n, line in enumerate(body):
-        found = _RETURN.match(line)
-        if (leaving and _depth(line) < len(leaving)) or (leaving and n in returns):
+        if leaving and _depth(line) < len(leaving):
             yield f"{leaving}break"
             leaving = ""
+        found = _RETURN.match(line)
         if found is None or n not in returns:
             yield line
             continue
         if found[2] and (results or "(" in found[2]):
             yield f"{found[1]}{results or 'local _'} = {found[2]}"
         leaving = found[1] if _depth(line) > _LEVEL else ""
-    # A return on the first level is the last statement: nothing has to be left.
 
 
 def _depth(line: str) -> int:

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
-"""A Lua string on one line."""
-
+_QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
 _IF = re.compile(r"^( *)if (.*) then(?: --.*)?$")
 _BRANCH = re.compile(r"^( *)(?:elseif (.*) then(?: --.*)?|else|end)$")
 
@@ -82,7 +80,7 @@ def outer_parts(text: str, separator: str) -> list[str]:
         text: A Lua expression, or several.
         separator: What to split at, such as ``","``.
     """
-    hidden = QUOTED.sub(lambda found: "_" * len(found[0]), text)
+    hidden = _QUOTED.sub(lambda found: "_" * len(found[0]), text)
     parts, start, depth = [], 0, 0
     for at, letter in enumerate(hidden):
         depth += (letter in "({[") - (letter in ")}]")

@@ -407,8 +407,10 @@ def test_a_unix_socket_and_an_acl_user(tmp_path):
         asyncio.run(define(vtrr).aqueue("acme", [{"id": "i"}]))
         assert ids_of(vtrr) == ["i"]
         wrong = redis.Redis(unix_socket_path=str(path), username="u", password="no")
-        # Before redis-py 8.2 such a socket says that it is no connection.
-        with pytest.raises((Refused, Unavailable), match=r"Authentication|invalid username"):
+        # Before redis-py 8.2 an asynchronous one calls it a lost connection.
+        is_named = tuple(map(int, redis.__version__.split(".")[:2])) >= (8, 2)
+        expected = Refused if is_named else Unavailable
+        with pytest.raises(expected, match=r"Authentication|invalid username"):
             asyncio.run(define(make_queue(wrong)).aqueue("acme", [{}]))
 
 

@@ -163,6 +163,17 @@ def test_what_only_a_rare_function_needs_stands_inside_it(compose):
     )
 
 
+def test_a_function_that_two_others_include_stands_once(compose):
+    """Before both, when it has to stay a function."""
+    script = compose(
+        main="--- Do.\n-- @include a\n-- @include b\nreturn f(a()) + f(b())\n",
+        lib_a="--- A.\n-- @include c\nlocal function a()\n  g()\n  return f(c())\nend\n",
+        lib_b="--- B.\n-- @include c\nlocal function b()\n  g()\n  return f(c())\nend\n",
+        lib_c="--- C.\nlocal function c()\n  g()\nend\n",
+    )
+    assert re.findall(r"function (\w)", script.text) == ["c", "a", "b"]
+
+
 def test_no_variable_bears_the_name_of_a_function():
     """Else a function that is put where it is called would find that instead."""
     for name, source in SOURCES.items():

@@ -60,19 +60,16 @@ def check_compression(argument: str, value: Any) -> None:
     Raises:
         ArgumentError: It knows others.
     """
-    try:
-        get_encoder(value)
-    except (KeyError, TypeError) as exc:
-        names = ", ".join(sorted(filter(_is_compression, _COMPRESSIONS)))
-        raise ArgumentError(argument, value, f"a compression that kombu knows ({names})") from exc
+    if not _is_compression(value):
+        names = ", ".join(filter(_is_compression, _COMPRESSIONS))
+        raise ArgumentError(argument, value, f"a compression that kombu knows ({names})")
 
 
-def _is_compression(name: str) -> bool:
+def _is_compression(value: Any) -> bool:
     try:
-        get_encoder(name)
-    except KeyError:
+        return bool(get_encoder(value))
+    except (KeyError, TypeError):
         return False
-    return True
 
 
 def check_hard_limit(hard: float | None, hold: HoldRules) -> None:

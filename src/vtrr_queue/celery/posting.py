@@ -41,7 +41,7 @@ class Poster:
         self._message: Any = None
         self._made_at = 0.0
         self._queue: Any = None
-        self._is_declared = False  # to kombu that is a copy of the queue each time
+        self._undeclared: list[Any] = []  # to declare is a copy of the queue to kombu
 
     def post(self, trigger_id: str) -> None:
         """Publish one trigger.
@@ -52,17 +52,16 @@ class Poster:
         if self._producer is None:
             self._open()
         message, vtrr = self._filled_in(trigger_id), self._vtrr
+        declare, self._undeclared = self._undeclared, []
         vtrr.app.amqp.send_task_message(
-            self._producer, vtrr.trigger_name, message, queue=self._queue,
-            declare=[] if self._is_declared else [self._queue], retry=False,
+            self._producer, vtrr.trigger_name, message, queue=self._queue, declare=declare,
+            retry=False,
         )  # fmt: skip
-        self._is_declared = True
 
     def drop(self) -> None:
         """Close the connection; the next trigger opens another."""
         connection, self._connection = self._connection, None
         self._producer = self._message = None
-        self._is_declared = False
         try:
             if connection is not None:
                 connection.close()
@@ -85,7 +84,7 @@ class Poster:
         now, vtrr = time.monotonic(), self._vtrr
         if self._message is None or now - self._made_at > ALIKE_SECONDS:
             self._made_at, self._queue = now, self._known_queue()
-            self._is_declared = False
+            self._undeclared = [self._queue]
             self._message = vtrr.app.amqp.create_task_message(
                 trigger_id, vtrr.trigger_name, ignore_result=True,
                 expires=EXPIRES_FACTOR * vtrr.budget.timeout_ms / 1000,

@@ -122,13 +122,24 @@ def read_new_call(
     weight = check_weight("weight", options["weight"]) if "weight" in options else None
     priority = check_priority("priority", options.get("priority"))
     item_id = check_text("task_id", task_id or str(uuid.uuid4()), ID_MAX)
-    body = encode(
-        task.name, *call, embed=around.embed, headers=around.headers,
-        argument="args or kwargs", **encoding_options(task, options),
-    )  # fmt: skip
+    try:
+        body = encode(
+            task.name, *call, embed=around.embed, headers=around.headers,
+            argument="args or kwargs", **encoding_options(task, options),
+        )  # fmt: skip
+    except PayloadError as exc:
+        raise PayloadError(_culprit(around.headers), exc.cause) from exc
     delay_ms = round(read_delay_seconds(options) * 1000)
     durability = check_durability(options.get("durability"), options.get("durability_timeout", 2.0))
     return NewCall(partition, NewItem(item_id, body, weight, delay_ms, priority), durability)
+
+
+def _culprit(headers: dict[str, Any]) -> str:
+    try:
+        json.dumps(headers)
+    except (TypeError, ValueError, RecursionError):
+        return "headers"
+    return "args or kwargs"
 
 
 def eager_options(
@@ -181,8 +192,7 @@ def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -
         ArgumentTypeError: A type is wrong.
     """
     given = {key: options[key] for key in _STORED_HEADERS if options.get(key) is not None}
-    if options.get("headers"):
-        given |= _fit_for_json(check_kwargs("headers", options["headers"]))
+    given |= check_kwargs("headers", options.get("headers") or {})
     given = {key: value for key, value in given.items() if not _is_ours(key)}
     if given.get("expires") is not None:
         given["expires"] = _moment("expires", given["expires"])
@@ -194,14 +204,6 @@ def read_headers(shadow: str | None, options: dict[str, Any], hold: HoldRules) -
     if any(limits):
         given["timelimit"] = limits
     return given if "root_id" in given else family_headers() | given
-
-
-def _fit_for_json(headers: dict[str, Any]) -> dict[str, Any]:
-    try:
-        json.dumps(headers)
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise PayloadError("headers", exc) from exc
-    return headers
 
 
 def _is_ours(header: str) -> bool:

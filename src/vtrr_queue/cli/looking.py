@@ -24,11 +24,12 @@ from vtrr_queue.survey import LIMIT_MAX, Overview, Row, Sort, Survey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from vtrr_queue.engine import Engine
+
 SORTS = click.Choice(get_args(Sort))
 
 TITLES = ("partition", "state", "waiting", "running", "oldest", "used", "due", "share", "cap",
           "rate/s")  # fmt: skip
-
 
 _SIGNS = ("schema", "stats", "policy", "dead")
 """Keys of which a queue that was used has one, unless statistics are off and it is at rest."""
@@ -45,9 +46,14 @@ def status_command(chosen: Chosen) -> None:
     for engine, overview in zip(engines, found, strict=True):
         for line in summary(overview, is_least=not overview.whole):
             click.echo(line)
-        (stored,) = engine.client.read(("EXISTS", *(engine.keys[key] for key in _SIGNS)))
-        if not stored:
+        at_rest = not (overview.waiting or overview.delayed or overview.running or overview.dead)
+        if at_rest and _is_unused(engine):
             click.echo("  nothing is stored under this name")
+
+
+def _is_unused(engine: Engine) -> bool:
+    (stored,) = engine.client.read(("EXISTS", *(engine.keys[key] for key in _SIGNS)))
+    return not stored
 
 
 @command("partitions")

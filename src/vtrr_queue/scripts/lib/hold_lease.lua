@@ -1,5 +1,6 @@
 --- Write a lease record: "start charge expiry id-length partition-length item_id+partition+holder".
--- With `is_new` it leaves one alone that stands already. The charge is a weight, or "ms/share". A run that outruns its charge is looked at sooner.
+-- The charge is a weight, or "ms/share". A run that outruns its charge is looked at sooner. With
+-- `is_new` a record that stands already is left alone.
 -- @key lease hash token -> lease record
 -- @key inflight zset token -> next look (ms)
 -- @return whether it wrote one

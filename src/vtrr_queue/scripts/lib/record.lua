@@ -5,15 +5,14 @@
 -- "weight timeouts retries since partition-length partition body", a weight that was not given and a
 -- count of 0 left empty, since in hexadecimal.
 local function record(weight, timeouts, retries, since, partition, body)
-  local past = (since or 0) - SHORT_EPOCH
-  local counts = tonumber(timeouts) > 0 or tonumber(retries) > 0
-  if weight == "1" and not counts and #partition <= SHORT_NAME and past >= 0 and past < SHORT_SPAN then
+  timeouts, retries = tonumber(timeouts) > 0 and timeouts or "", tonumber(retries) > 0 and retries or ""
+  local past, is_plain = (since or 0) - SHORT_EPOCH, weight == "1" and timeouts == "" and retries == ""
+  if is_plain and #partition <= SHORT_NAME and past >= 0 and past < SHORT_SPAN then
     local high, low = math.floor(past / 65536), past % 65536
     return string.char(
       SHORT_RECORD + #partition, high / 65536, high / 256 % 256, high % 256, low / 256, low % 256
     ) .. partition .. body
   end
-  return (weight ~= "1" and weight or "") .. " " .. (counts and tonumber(timeouts) > 0 and timeouts or "") .. " "
-    .. (counts and tonumber(retries) > 0 and retries or "") .. " " .. (since and string.format("%x", since) or "") .. " "
-    .. #partition .. " " .. partition .. body
+  return (weight ~= "1" and weight or "") .. " " .. timeouts .. " " .. retries .. " "
+    .. (since and string.format("%x", since) or "") .. " " .. #partition .. " " .. partition .. body
 end
