@@ -198,6 +198,7 @@ BAD_CALLS = {
     "expires": ({"partition_key": "a", "expires": "foo"}, "expires", "'foo'"),
     "expires of a list": ({"partition_key": "a", "expires": []}, "expires", "[]"),
     "headers": ({"partition_key": "a", "headers": "foo"}, "headers", "'foo'"),
+    "serializer": ({"partition_key": "a", "serializer": "no-such"}, "serializer", "'no-such'"),
     "args as text": ({"partition_key": "a", "args": "abc"}, "args", "'abc'"),
     "args as a dict": ({"partition_key": "a", "args": {"b": 1}}, "args", "{'b': 1}"),
     "kwargs as a list": ({"partition_key": "a", "kwargs": [("b", 1)]}, "kwargs", "[('b', 1)]"),
@@ -218,7 +219,7 @@ def test_a_bad_apply_async_is_refused_by_name(queue, redis_client, call, argumen
 
 @pytest.mark.parametrize(
     "call",
-    [{"args": [{1}]}, {"kwargs": {"a": {1}}}, {"headers": {"a": {1}}}, {"serializer": "no-such"},
+    [{"args": [{1}]}, {"kwargs": {"a": {1}}}, {"headers": {"a": {1}}},
      {"args": [{"__type__": "no-such", "__value__": 1}]}],
     ids=ascii,
 )  # fmt: skip

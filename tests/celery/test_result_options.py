@@ -136,10 +136,10 @@ def test_what_is_stored_is_small(redis_client, call, given):
 def test_an_unknown_compression_is_refused(redis_client):
     """By name, in the decorator and in a call; nothing is stored."""
     vtrr = make_queue(redis_client)
-    with pytest.raises(ArgumentError, match=r"compression must be .*x-gzip.*, not 'zap'"):
+    with pytest.raises(ArgumentError, match=r"compression must be .*gzip.*, not 'zap'"):
         define(vtrr, compression="zap")
     work = define(vtrr, default_partition="p")
-    with pytest.raises(ArgumentError, match=r"compression must be .*x-gzip.*, not 'zap'"):
+    with pytest.raises(ArgumentError, match=r"compression must be .*gzip.*, not 'zap'"):
         work.apply_async(compression="zap")
     assert redis_client.dbsize() == 0
 
