@@ -7,6 +7,7 @@ item. A retry moves the item under its token; it never makes a second one.
 from __future__ import annotations
 
 import uuid
+from functools import cached_property
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,14 @@ from vtrr_queue.celery.context import ItemContext
 from vtrr_queue.celery.entries import check_durability
 from vtrr_queue.celery.passing import pass_through, passed, stands_in_between
 from vtrr_queue.celery.sending import (
+    AppConf,
     Around,
     NewCall,
     PartitionRule,
     eager_options,
     encoding_options,
     family_headers,
+    read_app_conf,
     read_arguments,
     read_around,
     read_delay_seconds,
@@ -190,6 +193,12 @@ class FairTask:
         task: Any = self
         chosen = encoding_options(task, {})
         return chosen["serializer"], self.added_headers(), chosen["compression"]
+
+    @cached_property
+    def vtrr_conf(self) -> AppConf:
+        """What the app's settings say of calls, read once, as Celery's sender and backends do."""
+        task: Any = self
+        return read_app_conf(task.app)
 
     @property
     def typing(self) -> bool:

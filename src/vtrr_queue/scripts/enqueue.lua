@@ -64,10 +64,10 @@ else
 end
 if last and tonumber(string.match(last, "^%d+")) >= call then
   reply = seen_before(marker, last, remember_ms)
-  if budget == "" and #reply == 0 then
+  local sent, left = send_triggers(now, budget, 1, items)
+  if sent == 0 and #reply == 0 then
     return { "enqueued", echo, now }
   end
-  local sent, left = send_triggers(now, budget, 1, items)
   return { "enqueued", echo, now, sent, left, "", unpack(reply) }
 end
 if several or bound > 0 or on_duplicate == "error" then
@@ -111,8 +111,8 @@ if channel ~= "" and (later or tells == 1 and entered and (uses.p or redis.call(
   -- Else something was servable before: workers that idle were told then.
   redis.call("PUBLISH", channel, tells == 1 and (pushed or #ready > 0) and "ready" or "later")
 end
-if budget == "" and #reply == 0 then
+local triggers, backlog = send_triggers(now, budget, 0, items)
+if triggers == 0 and #reply == 0 then
   return { "enqueued", echo, now }
 end
-local triggers, backlog = send_triggers(now, budget, 0, items)
 return { "enqueued", echo, now, triggers, backlog, "", unpack(reply) }
