@@ -90,7 +90,8 @@ class Feeder:
 
     def free_slots(self) -> int:
         """Pool slots that neither an item nor a running plain task uses."""
-        return self.slots - _plain_tasks() - sum(feed.slots_used for feed in self._feeds.values())
+        used = sum(feed.slots_used for feed in tuple(self._feeds.values()))
+        return self.slots - plain_tasks() - used
 
     def settle_soon(self) -> bool:
         """Have what has ended settled shortly, together with what ends until then.
@@ -119,7 +120,7 @@ class Feeder:
     def blocked(self) -> bool:
         """Whether a queue waits for a slot that a plain task uses."""
         waits = any(feed.wanting for feed in self.feeds) and self.accepting()
-        return waits and _plain_tasks() > 0 >= self.free_slots()
+        return waits and plain_tasks() > 0 >= self.free_slots()
 
     def wake(self) -> None:
         """Ask for a tick from any thread."""
@@ -201,7 +202,7 @@ class Feeder:
         if self.consumer.hub is not None:
             with contextlib.suppress(Exception):
                 self.consumer.hub.remove(self._signal_read)
-        for feed in self._feeds.values():
+        for feed in tuple(self._feeds.values()):
             feed.consumer_stopped()
 
     def end(self) -> None:
@@ -238,8 +239,14 @@ class Feeder:
             self.keeper.watch()
 
 
-def _plain_tasks() -> int:
-    return sum(not isinstance(request, ItemRequest) for request in tuple(state.active_requests))
+def plain_tasks() -> int:
+    """Runs of this process that are no items.
+
+    The pool's threads change Celery's weak set meanwhile: to iterate over it would raise then, or
+    see a run twice. A copy of its plain set is made in one step.
+    """
+    running = (reference() for reference in state.active_requests.data.copy())
+    return sum(run is not None and not isinstance(run, ItemRequest) for run in running)
 
 
 def feeder_of(consumer: Any) -> Feeder:
