@@ -194,8 +194,8 @@ DEEDS = {
 @vtrr.task(base=Reporting, max_retries=3)
 def act(self, deed, then="end"):
     """Do one deed in the first run and another in every later one."""
-    traces.note(self, deed)
     item_id = self.request.id
-    tell(item_id, "run")
     first = traces.client.incr(f"runs:{item_id}") == 1
+    tell(item_id, "run")
+    traces.note(self, deed)  # last: who sees the run may end it at once
     return DEEDS[deed if first else then](self)

@@ -1,6 +1,7 @@
 """Options of kombu's Redis transport, and brokers without a server."""
 
 import pytest
+from celery import signals
 from celery.contrib.testing.worker import start_worker
 
 from tests.callers import make_app
@@ -43,10 +44,23 @@ def test_options_of_the_redis_transport(tmp_path, options):
         eventually(lambda: not any(map(broker.llen, lists)), what="the end of the last triggers")
 
 
+@pytest.fixture
+def own_logging():
+    """A worker in this process leaves the levels and handlers of the other tests alone."""
+
+    def keep(**_):
+        """Celery sets nothing up where somebody listens."""
+
+    signals.setup_logging.connect(keep)
+    yield
+    signals.setup_logging.disconnect(keep)
+
+
+@pytest.mark.usefixtures("own_logging")
 @pytest.mark.parametrize("dispatch", ["trigger", "direct"])
 def test_the_memory_transport(redis_client, dispatch):
     """A worker in the same process, as in tests of an app."""
-    app = make_app(result_backend="cache+memory://", worker_hijack_root_logger=False)
+    app = make_app(result_backend="cache+memory://")
     vtrr = VTRRQueue(redis_client, app, name="files", celery_queue="celery", dispatch=dispatch)
     done = []
 
