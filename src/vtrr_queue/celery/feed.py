@@ -147,14 +147,16 @@ class Feed:
             self.supply.doubt_triggers()
             self.feeder.keeper.look_soon(self)
         waiting = [
-            token for token, held in self.held.items() if held.submitted and not held.started
+            held.lease.token
+            for held in tuple(self.held.values())
+            if held.submitted and not held.started
         ]
         self._suspects = (time.monotonic() + GONE_AFTER_SECONDS, waiting)
 
     def consumer_stopped(self) -> None:
         """Forget permits: their messages belong to a channel that is gone."""
         self.supply.forget_permits()
-        for held in self.held.values():
+        for held in tuple(self.held.values()):
             held.grant = Grant()
 
     def release_dropped(self) -> None:
@@ -170,7 +172,7 @@ class Feed:
 
     def end(self) -> None:
         """The worker ends: settle what ended, release what is still held."""
-        for end in self.ended:
+        for end in tuple(self.ended):  # threads of the pool may outlive it
             end.due = 0.0
         self._failed_until = 0.0
         if self._heartbeat is not None:

@@ -210,7 +210,7 @@ class Feeder:
         self._running = False
         self.keeper.stop()
         with self._ticking:
-            for feed in self._feeds.values():
+            for feed in tuple(self._feeds.values()):
                 feed.end()
 
     def _on_signal(self) -> None:
