@@ -241,7 +241,7 @@ class ReplyMismatch(VTRRError):
 
 
 class Unavailable(VTRRError):
-    """Redis did not answer within the attempts allowed.
+    """Redis did not answer within the attempts allowed, or only that it cannot serve now.
 
     Args:
         script: Script that was called.
@@ -251,7 +251,10 @@ class Unavailable(VTRRError):
 
     def __init__(self, script: str, attempts: int, cause: BaseException | None) -> None:
         self.script, self.attempts, self.cause = script, attempts, cause
-        super().__init__(f"{script}: Redis did not answer in {attempts} attempts: {cause}")
+        # By name: valkey-py has a class of its own, and only the clients import theirs.
+        is_refusal = any(kind.__name__ == "ResponseError" for kind in type(cause).__mro__)
+        what = "refused" if is_refusal else "did not answer in"
+        super().__init__(f"{script}: Redis {what} {attempts} attempts: {cause}")
 
 
 def _rebuild(kind: type[VTRRError], message: str, facts: dict[str, Any]) -> VTRRError:

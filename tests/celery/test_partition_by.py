@@ -122,6 +122,15 @@ def test_what_the_function_returns_is_checked(vtrr, redis_client, result, error)
     assert redis_client.dbsize() == 0
 
 
+def test_none_without_a_default_is_said_to_be_the_function_s(vtrr, redis_client):
+    """The error names what is left to do: the task has a `partition_by`."""
+    work = define(vtrr, partition_by=lambda *_: None)
+    message = "the result of partition_by must be a string, unless the task has default_partition"
+    with pytest.raises(ArgumentTypeError, match=f"^{message}, not None"):
+        work.delay(1)
+    assert redis_client.dbsize() == 0
+
+
 def test_an_error_of_the_function_is_one_of_the_call(vtrr, redis_client):
     work = define(vtrr, partition_by=lambda _, user: {}[user])
     with pytest.raises(KeyError, match="ann"):

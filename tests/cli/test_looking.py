@@ -17,13 +17,16 @@ def test_status(flood, shell):
     assert ran.out.startswith("files: 31 waiting, 1 delayed, 2 running, 0 dead; 3 partitions")
     assert "mails: 0 waiting" in ran.out
     (files,) = shell.files("status", "--json").json["queues"]
-    assert {name: files[name] for name in ("name", "waiting", "delayed", "running", "dead")} == {
-        "name": "files", "waiting": 31, "delayed": 1, "running": 2, "dead": 0,
+    shown = ("name", "waiting", "delayed", "running", "dead", "stored")
+    assert {name: files[name] for name in shown} == {
+        "name": "files", "waiting": 31, "delayed": 1, "running": 2, "dead": 0, "stored": True,
     }  # fmt: skip
     assert shell.alone("status").out.splitlines()[0] == ran.out.splitlines()[0]
     assert "nothing is stored" not in shell.files("status").out
     ran = shell.alone("status", name="fils")
     assert (ran.code, ran.out.splitlines()[1:]) == (0, ["  nothing is stored under this name"])
+    (fils,) = shell.alone("status", "--json", name="fils").json["queues"]
+    assert fils["stored"] is False
 
 
 def test_partitions(flood, shell):

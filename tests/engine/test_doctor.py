@@ -65,6 +65,9 @@ def test_a_replica_is_no_place_for_a_queue(kind):
         replicaof = ("--replicaof", f"{primary.host} {primary.port}")
         with Server(kind, *HEALTHY, "--appendonly", "no", *replicaof) as replica:
             assert list(findings(replica).items()) == [("replica", "error"), ("no-aof", "warning")]
+            with replica.client() as client, pytest.raises(Unavailable) as caught:
+                Engine(client, "q").enqueue("a", [NewItem("i", b"")])
+            assert "enqueue: Redis refused 3 attempts: You can't write" in str(caught.value)
 
 
 def test_a_user_that_may_not_read_the_configuration_is_told(kind):

@@ -83,7 +83,8 @@ class PartitionRule:
         if given is None and self.default is not None:
             return self.default
         if given is None:
-            expected = "a string, unless the task has partition_by or default_partition"
+            ways = "partition_by or default_partition" if self.by is None else "default_partition"
+            expected = f"a string, unless the task has {ways}"
             raise ArgumentTypeError(argument, given, expected)
         return check_text(argument, given, PARTITION_MAX)
 

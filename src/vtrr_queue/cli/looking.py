@@ -41,19 +41,24 @@ def status_command(chosen: Chosen) -> None:
     engines = [queue.engine for queue in chosen.all]
     found = [Survey(engine).status() for engine in engines]
     if chosen.as_json:
-        print_json({"queues": [without_rows(each) for each in found]})
+        queues = [
+            without_rows(overview) | {"stored": _is_stored(engine, overview)}
+            for engine, overview in zip(engines, found, strict=True)
+        ]
+        print_json({"queues": queues})
         return
     for engine, overview in zip(engines, found, strict=True):
         for line in summary(overview, is_least=not overview.whole):
             click.echo(line)
-        at_rest = not (overview.waiting or overview.delayed or overview.running or overview.dead)
-        if at_rest and _is_unused(engine):
+        if not _is_stored(engine, overview):
             click.echo("  nothing is stored under this name")
 
 
-def _is_unused(engine: Engine) -> bool:
+def _is_stored(engine: Engine, overview: Overview) -> bool:
+    if overview.waiting or overview.delayed or overview.running or overview.dead:
+        return True
     (stored,) = engine.client.read(("EXISTS", *(engine.keys[key] for key in _SIGNS)))
-    return not stored
+    return bool(stored)
 
 
 @command("partitions")
